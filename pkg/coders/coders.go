@@ -1,0 +1,84 @@
+package coders
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+
+	"github.com/apache/beam/sdks/v2/go/pkg/beam"
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/core/graph/coder"
+	"google.golang.org/protobuf/proto"
+
+	pb "github.com/beamagents/beamagents-go/proto/beam_agents/v1"
+)
+
+// ErrNil is the error of encoding a nil message, which has no bytes.
+var ErrNil = errors.New("nil message")
+
+func init() {
+	Register(
+		(*pb.MemoryBlob)(nil),
+		(*pb.ToolIntent)(nil),
+		(*pb.ToolResult)(nil),
+		(*pb.TraceEvent)(nil),
+		(*pb.AgentEnvelope)(nil),
+		(*pb.AgentEnvelope_Approval)(nil),
+		(*pb.AgentEnvelope_StateExportRequest)(nil),
+		(*pb.Continuation)(nil),
+		(*pb.LlmCacheBlob)(nil),
+		(*pb.ActivationErrorRecord)(nil),
+		(*pb.StateSnapshot)(nil),
+	)
+}
+
+// Register gives each message's type the deterministic coder of this package. The
+// messages of the schema are registered already; this is for a pipeline's own
+// generated messages. Call it from init, with typed nil pointers. Registering a type
+// again changes nothing.
+//
+// Beam knows types by the short name of their Go package: two proto packages that
+// are both called v1 collide, and Beam panics. Give yours a name of its own.
+func Register(messages ...proto.Message) {
+	for _, m := range messages {
+		t := reflect.TypeOf(m)
+		// The first registers the type and the functions for the worker, the second
+		// adds the promise of determinism.
+		beam.RegisterCoder(t, encode, decode)
+		coder.RegisterDeterministicCoder(t, encode, decode)
+	}
+}
+
+// encode is named in running pipelines, with its full signature: it never moves.
+func encode(element beam.T) ([]byte, error) {
+	m, ok := element.(proto.Message)
+	if !ok {
+		return nil, fmt.Errorf("coders: encode %T: %w", element, errNotMessage(element))
+	}
+	if !m.ProtoReflect().IsValid() {
+		return nil, fmt.Errorf("coders: encode %s: %w", m.ProtoReflect().Descriptor().FullName(), ErrNil)
+	}
+	b, err := proto.MarshalOptions{Deterministic: true}.Marshal(m)
+	if err != nil {
+		return nil, fmt.Errorf("coders: encode %s: %w", m.ProtoReflect().Descriptor().FullName(), err)
+	}
+	return b, nil
+}
+
+// decode is named in running pipelines, with its full signature: it never moves.
+func decode(t reflect.Type, b []byte) (beam.T, error) {
+	m, ok := reflect.New(t.Elem()).Interface().(proto.Message)
+	if !ok {
+		return nil, fmt.Errorf("coders: decode: %v is not a message", t)
+	}
+	if err := proto.Unmarshal(b, m); err != nil {
+		return nil, fmt.Errorf("coders: decode %s: %w", m.ProtoReflect().Descriptor().FullName(), err)
+	}
+	return m, nil
+}
+
+func errNotMessage(element any) error {
+	if element == nil {
+		return ErrNil
+	}
+	return errors.New("not a message")
+}

@@ -1,0 +1,36 @@
+// Package coders gives Beam a deterministic coder for every message of the wire
+// schema.
+//
+// Importing it is all it takes:
+//
+//	import _ "github.com/beamagents/beamagents-go/pkg/coders"
+//
+// From then on a *beamagentspb.AgentEnvelope, or any other message of the schema,
+// can be an element, a value, a state cell and the key of a GroupByKey.
+//
+// # Behaviour
+//
+// A coder writes the deterministic protobuf encoding and nothing around it: known
+// fields by number, map entries sorted by key, unknown fields last in the order
+// they came. Equal messages have equal bytes. Unknown fields, unknown enum numbers
+// and the order of repeated entries survive. Coders never migrate: what was stored
+// is what is read, and pkg/state brings it up to date.
+//
+// A nil message and a string that is not UTF-8 are errors. A coder error fails the
+// bundle, and a streaming runner retries the bundle for ever. So bytes from outside
+// are parsed in a DoFn that can dead-letter them (transforms.ParseEnvelopes), never
+// by a coder at the edge, and text that a user controls is checked before it is put
+// into a message.
+//
+// # Limits
+//
+// Only pointers are messages. A PCollection of beamagentspb.AgentEnvelope, without
+// the star, silently gets Beam's Row coder, which writes other bytes.
+//
+// # Update contract
+//
+// A running job knows a coder by the message's Go type and by the names of the two
+// functions behind it. All messages share these two, so that nothing but a rename of
+// this package or of the message could change them. They are frozen in
+// golden/pipeline.
+package coders
