@@ -33,8 +33,8 @@ func init() {
 
 // Register gives each message's type the deterministic coder of this package. The
 // messages of the schema are registered already; this is for a pipeline's own
-// generated messages. Call it from init, with typed nil pointers. Registering a type
-// again changes nothing.
+// generated messages. Call it from an init function, with typed nil pointers: Beam
+// panics on a registration after beam.Init. Registering a type again changes nothing.
 //
 // Beam knows types by the short name of their Go package: two proto packages that
 // are both called v1 collide, and Beam panics. Give yours a name of its own.
