@@ -1,0 +1,100 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protodesc"
+	"google.golang.org/protobuf/types/descriptorpb"
+
+	pb "github.com/beamagents/beamagents-go/proto/beam_agents/v1"
+)
+
+// A stage is something that the schema learned: the names, below the package, of
+// the fields, enums, enum values and messages that came with it.
+type stage struct {
+	name string
+	adds []string
+}
+
+// history is every stage in order, oldest first. A descriptor set before_<stage>
+// lacks what that stage and all later ones added. When the schema learns
+// something new, append a stage: the older sets then stay as they are.
+//
+// The numbers within one message tell their order. Between messages the order is
+// our choice, and of no consequence: no stage touches what another added.
+func history() []stage {
+	return []stage{
+		{"kind", []string{"ToolIntent.kind", "ToolIntent.Kind"}},
+		{"trace_id", []string{"ToolIntent.trace_id"}},
+		{"signature", []string{
+			"ToolIntent.signature_scheme", "ToolIntent.signing_key_id", "ToolIntent.signature",
+			"ToolIntent.SignatureScheme",
+		}},
+		{"escalations", []string{"Continuation.escalations"}},
+		{"suspended", []string{"TraceEvent.EventType.SUSPENDED"}},
+		// StateSnapshot came with this one too. It stays in all sets, so that
+		// what it carries is read with the old shapes.
+		{"export_request", []string{"AgentEnvelope.export_request", "AgentEnvelope.StateExportRequest"}},
+	}
+}
+
+func baselineFiles() (map[string][]byte, error) {
+	file := protodesc.ToFileDescriptorProto(pb.File_beam_agents_v1_beam_agents_proto)
+	release, err := descriptorSet(file)
+	if err != nil {
+		return nil, err
+	}
+	files := map[string][]byte{"release.binpb": release}
+	for _, s := range slices.Backward(history()) {
+		for _, name := range s.adds {
+			if !cut(file, name) {
+				return nil, fmt.Errorf("generate: stage %s: the schema has no %s", s.name, name)
+			}
+		}
+		if files["before_"+s.name+".binpb"], err = descriptorSet(file); err != nil {
+			return nil, fmt.Errorf("generate: stage %s: %w", s.name, err)
+		}
+	}
+	return files, nil
+}
+
+func descriptorSet(file *descriptorpb.FileDescriptorProto) ([]byte, error) {
+	set := &descriptorpb.FileDescriptorSet{File: []*descriptorpb.FileDescriptorProto{file}}
+	if _, err := protodesc.NewFiles(set); err != nil {
+		return nil, fmt.Errorf("generate: %w", err)
+	}
+	return proto.MarshalOptions{Deterministic: true}.Marshal(set)
+}
+
+// cut takes the element of that name out of file and reports whether it was
+// there.
+func cut(file *descriptorpb.FileDescriptorProto, name string) bool {
+	found := false
+	hit := func(full string) bool {
+		found = found || full == name
+		return full == name
+	}
+	cutEnums := func(prefix string, enums []*descriptorpb.EnumDescriptorProto) []*descriptorpb.EnumDescriptorProto {
+		for _, e := range enums {
+			e.Value = slices.DeleteFunc(e.Value, func(v *descriptorpb.EnumValueDescriptorProto) bool {
+				return hit(prefix + e.GetName() + "." + v.GetName())
+			})
+		}
+		return slices.DeleteFunc(enums, func(e *descriptorpb.EnumDescriptorProto) bool { return hit(prefix + e.GetName()) })
+	}
+	var cutMessages func(prefix string, messages []*descriptorpb.DescriptorProto) []*descriptorpb.DescriptorProto
+	cutMessages = func(prefix string, messages []*descriptorpb.DescriptorProto) []*descriptorpb.DescriptorProto {
+		for _, m := range messages {
+			below := prefix + m.GetName() + "."
+			m.Field = slices.DeleteFunc(m.Field, func(f *descriptorpb.FieldDescriptorProto) bool { return hit(below + f.GetName()) })
+			m.EnumType = cutEnums(below, m.EnumType)
+			m.NestedType = cutMessages(below, m.NestedType)
+		}
+		return slices.DeleteFunc(messages, func(m *descriptorpb.DescriptorProto) bool { return hit(prefix + m.GetName()) })
+	}
+	file.EnumType = cutEnums("", file.EnumType)
+	file.MessageType = cutMessages("", file.MessageType)
+	return found
+}

@@ -1,0 +1,180 @@
+// Package frozen keeps folders of files that may grow and never change.
+//
+// # Behaviour
+//
+// A [Manifest] lists the SHA-256 of every file of the frozen folders, in the
+// format of sha256sum, with paths from the root of the repository:
+// `sha256sum -c golden/MANIFEST.sha256` checks it without this package.
+// [Check] compares folders with the manifest, [Add] adds files to both.
+//
+// # Limits
+//
+// Files are read whole. Paths hold no line break.
+package frozen
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+var (
+	// ErrChanged marks a frozen file that is missing or has other bytes.
+	ErrChanged = errors.New("frozen file changed")
+	// ErrUnlisted marks a file in a frozen folder that the manifest lacks.
+	ErrUnlisted = errors.New("file not in the manifest")
+	// ErrManifest marks a manifest that cannot be read.
+	ErrManifest = errors.New("malformed manifest")
+)
+
+// Manifest is the lower-case hexadecimal SHA-256 of each frozen file by its path,
+// slash-separated and relative to the root.
+type Manifest map[string]string
+
+// ParseManifest reads lines of a hash, two spaces and a path, in order of path.
+func ParseManifest(text []byte) (Manifest, error) {
+	m := Manifest{}
+	for line := range strings.Lines(string(text)) {
+		hash, file, ok := strings.Cut(strings.TrimSuffix(line, "\n"), "  ")
+		if !ok || len(hash) != 2*sha256.Size || !fs.ValidPath(file) {
+			return nil, fmt.Errorf("frozen: %w: line %q", ErrManifest, line)
+		}
+		if _, twice := m[file]; twice {
+			return nil, fmt.Errorf("frozen: %w: %s is listed twice", ErrManifest, file)
+		}
+		m[file] = hash
+	}
+	if !bytes.Equal(m.Text(), text) {
+		return nil, fmt.Errorf("frozen: %w: not in order of path, or no line break at the end", ErrManifest)
+	}
+	return m, nil
+}
+
+// Text is what ParseManifest reads.
+func (m Manifest) Text() []byte {
+	var out bytes.Buffer
+	for _, file := range slices.Sorted(maps.Keys(m)) {
+		fmt.Fprintf(&out, "%s  %s\n", m[file], file)
+	}
+	return out.Bytes()
+}
+
+func hash(data []byte) string { return fmt.Sprintf("%x", sha256.Sum256(data)) }
+
+// Check reports every difference between the manifest file and the files in
+// folders and below: ErrChanged, ErrUnlisted, ErrManifest, joined.
+func Check(root fs.FS, manifestFile string, folders ...string) error {
+	text, err := fs.ReadFile(root, manifestFile)
+	if err != nil {
+		return fmt.Errorf("frozen: %w", err)
+	}
+	m, err := ParseManifest(text)
+	if err != nil {
+		return err
+	}
+	var problems []error
+	seen := map[string]bool{}
+	for _, folder := range folders {
+		err := fs.WalkDir(root, folder, func(file string, d fs.DirEntry, err error) error {
+			if err != nil || d.IsDir() {
+				return err
+			}
+			data, err := fs.ReadFile(root, file)
+			if err != nil {
+				return err
+			}
+			seen[file] = true
+			if want, listed := m[file]; !listed {
+				problems = append(problems, fmt.Errorf("frozen: %w: %s", ErrUnlisted, file))
+			} else if want != hash(data) {
+				problems = append(problems, fmt.Errorf("frozen: %w: %s", ErrChanged, file))
+			}
+			return nil
+		})
+		if err != nil {
+			problems = append(problems, fmt.Errorf("frozen: %w", err))
+		}
+	}
+	for _, file := range slices.Sorted(maps.Keys(m)) {
+		if !seen[file] {
+			problems = append(problems, fmt.Errorf("frozen: %w: %s is missing", ErrChanged, file))
+		}
+	}
+	return errors.Join(problems...)
+}
+
+// Add makes folder, a path below the directory root, hold exactly files, named
+// without a folder, and lists them in the manifest file; it returns the names it
+// added, in order. It adds files and does nothing else: where a file would
+// change, or one that is there or listed is not among files, nothing is written
+// and the error is ErrChanged or ErrUnlisted. A missing manifest is an empty one.
+//
+// Two versions of a file that same accepts are no change, and the old one stays.
+func Add(root, manifestFile, folder string, files map[string][]byte, same func(name string, old, new []byte) bool) ([]string, error) {
+	text, err := os.ReadFile(filepath.Join(root, manifestFile))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("frozen: %w", err)
+	}
+	m, err := ParseManifest(text)
+	if err != nil {
+		return nil, err
+	}
+	dir := filepath.Join(root, filepath.FromSlash(folder))
+	entries, err := os.ReadDir(dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("frozen: %w", err)
+	}
+	var problems []error
+	for _, e := range entries {
+		if _, ok := files[e.Name()]; !ok {
+			problems = append(problems, fmt.Errorf("frozen: %w: %s would be deleted", ErrChanged, path.Join(folder, e.Name())))
+		}
+	}
+	for file := range m {
+		if _, ok := files[path.Base(file)]; !ok && path.Dir(file) == folder {
+			problems = append(problems, fmt.Errorf("frozen: %w: %s would be deleted", ErrChanged, file))
+		}
+	}
+	var added []string
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		file := path.Join(folder, name)
+		listed, isListed := m[file]
+		old, err := os.ReadFile(filepath.Join(dir, name))
+		switch {
+		case errors.Is(err, fs.ErrNotExist) && isListed && listed != hash(files[name]):
+			problems = append(problems, fmt.Errorf("frozen: %w: %s is missing and would come back different", ErrChanged, file))
+		case errors.Is(err, fs.ErrNotExist):
+			added = append(added, name)
+			m[file] = hash(files[name])
+		case err != nil:
+			problems = append(problems, fmt.Errorf("frozen: %w", err))
+		case !isListed:
+			problems = append(problems, fmt.Errorf("frozen: %w: %s", ErrUnlisted, file))
+		case listed != hash(old), !bytes.Equal(old, files[name]) && !same(name, old, files[name]):
+			problems = append(problems, fmt.Errorf("frozen: %w: %s", ErrChanged, file))
+		}
+	}
+	if err := errors.Join(problems...); err != nil || len(added) == 0 {
+		return nil, err
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, fmt.Errorf("frozen: %w", err)
+	}
+	for _, name := range added {
+		if err := os.WriteFile(filepath.Join(dir, name), files[name], 0o644); err != nil {
+			return nil, fmt.Errorf("frozen: %w", err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(root, manifestFile), m.Text(), 0o644); err != nil {
+		return nil, fmt.Errorf("frozen: %w", err)
+	}
+	return added, nil
+}
