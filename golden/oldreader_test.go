@@ -1,0 +1,386 @@
+package golden
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protodesc"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/testing/protocmp"
+	"google.golang.org/protobuf/types/descriptorpb"
+	"google.golang.org/protobuf/types/dynamicpb"
+
+	pb "github.com/beamagents/beamagents-go/proto/beam_agents/v1"
+)
+
+const schemaFile = "beam_agents/v1/beam_agents.proto"
+
+// stages are the descriptor sets of proto/baseline, oldest first, with the names,
+// below the package, of what came with each: a reader of a stage lacks that and
+// all that came later. An enum value is named beside its enum.
+var stages = []struct{ name, adds string }{
+	{"before_kind", "ToolIntent.kind ToolIntent.Kind ToolIntent.TOOL_KIND_UNSPECIFIED ToolIntent.TOOL ToolIntent.APPROVAL"},
+	{"before_trace_id", "ToolIntent.trace_id"},
+	{"before_signature", "ToolIntent.signature_scheme ToolIntent.signing_key_id ToolIntent.signature " +
+		"ToolIntent.SignatureScheme ToolIntent.SIGNATURE_SCHEME_UNSPECIFIED ToolIntent.HMAC_SHA256"},
+	{"before_escalations", "Continuation.escalations"},
+	{"before_suspended", "TraceEvent.SUSPENDED"},
+	{"before_export_request", "AgentEnvelope.export_request AgentEnvelope.StateExportRequest AgentEnvelope.StateExportRequest.request_id"},
+	{"release", ""},
+}
+
+// stageFile is the schema as a reader of that stage knows it.
+func stageFile(t *testing.T, name string) protoreflect.FileDescriptor {
+	t.Helper()
+	raw, err := os.ReadFile(filepath.Join("..", "proto", "baseline", name+".binpb"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	set := &descriptorpb.FileDescriptorSet{}
+	if err := proto.Unmarshal(raw, set); err != nil {
+		t.Fatal(err)
+	}
+	if len(set.GetFile()) != 1 || set.GetFile()[0].GetSourceCodeInfo() != nil {
+		t.Fatalf("%s is not one file without source info", name)
+	}
+	return linked(t, set.GetFile()[0])
+}
+
+func linked(t *testing.T, file *descriptorpb.FileDescriptorProto) protoreflect.FileDescriptor {
+	t.Helper()
+	fd, err := protodesc.NewFile(file, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if fd.Path() != schemaFile {
+		t.Fatalf("path %s", fd.Path())
+	}
+	return fd
+}
+
+// messageOf is the message of that full name in file, nil if there is none.
+func messageOf(file protoreflect.FileDescriptor, name protoreflect.FullName) protoreflect.MessageDescriptor {
+	d := protoreflect.Descriptor(file)
+	for step := range strings.SplitSeq(strings.TrimPrefix(string(name), string(file.Package())+"."), ".") {
+		messages := d.(interface {
+			Messages() protoreflect.MessageDescriptors
+		}).Messages()
+		md := messages.ByName(protoreflect.Name(step))
+		if md == nil {
+			return nil
+		}
+		d = md
+	}
+	return d.(protoreflect.MessageDescriptor)
+}
+
+// readOld decodes b as md, a message type of an old schema, and reports where the
+// old reader fails, sees another value than we do, or loses something when it
+// writes what it has read.
+func readOld(b Blob, md protoreflect.MessageDescriptor) error {
+	value, err := b.Value()
+	if err != nil {
+		return err
+	}
+	old := dynamicpb.NewMessage(md)
+	if err := proto.Unmarshal(b.Bytes, old); err != nil {
+		return fmt.Errorf("old reader: %w", err)
+	}
+	if err := seesTheSame(old, value.ProtoReflect()); err != nil {
+		return fmt.Errorf("old reader: %w", err)
+	}
+	again, err := proto.MarshalOptions{Deterministic: true}.Marshal(old)
+	if err != nil {
+		return fmt.Errorf("old writer: %w", err)
+	}
+	back := value.ProtoReflect().New().Interface()
+	if err := proto.Unmarshal(again, back); err != nil {
+		return fmt.Errorf("after the old writer: %w", err)
+	}
+	if diff := cmp.Diff(value, back, protocmp.Transform()); diff != "" {
+		return fmt.Errorf("after the old writer (-want +got):\n%s", diff)
+	}
+	return nil
+}
+
+// seesTheSame compares the fields that old knows, and looks for the others among
+// its unknown fields.
+func seesTheSame(old, now protoreflect.Message) (err error) {
+	unknown := unknownNumbers(old)
+	oldFields := old.Descriptor().Fields()
+	known := 0
+	now.Range(func(fd protoreflect.FieldDescriptor, v protoreflect.Value) bool {
+		oldFd := oldFields.ByNumber(fd.Number())
+		switch {
+		case oldFd == nil && !slices.Contains(unknown, fd.Number()):
+			err = fmt.Errorf("%s is lost", fd.FullName())
+		case oldFd == nil:
+			if one := fd.ContainingOneof(); one != nil && old.WhichOneof(old.Descriptor().Oneofs().ByName(one.Name())) != nil {
+				err = fmt.Errorf("%s reads as another variant", fd.FullName())
+			}
+		case oldFd.IsList() != fd.IsList(), oldFd.Kind() != fd.Kind() && fd.Message() != nil:
+			err = fmt.Errorf("%s was %s %s", fd.FullName(), oldFd.Cardinality(), oldFd.Kind())
+		case !old.Has(oldFd):
+			err = fmt.Errorf("%s reads as absent", fd.FullName())
+		default:
+			known++
+			err = sameValue(fd, old.Get(oldFd), v)
+		}
+		return err == nil
+	})
+	if err != nil {
+		return err
+	}
+	populated := 0
+	old.Range(func(protoreflect.FieldDescriptor, protoreflect.Value) bool { populated++; return true })
+	if populated != known {
+		return fmt.Errorf("%s has %d fields, want %d", old.Descriptor().FullName(), populated, known)
+	}
+	for _, n := range unknownNumbers(now) {
+		if !slices.Contains(unknown, n) {
+			return fmt.Errorf("unknown field %d of %s is lost", n, now.Descriptor().FullName())
+		}
+	}
+	return nil
+}
+
+func sameValue(fd protoreflect.FieldDescriptor, old, now protoreflect.Value) error {
+	switch {
+	case fd.IsList() && fd.Message() != nil:
+		if old.List().Len() != now.List().Len() {
+			return fmt.Errorf("%s has %d elements, want %d", fd.FullName(), old.List().Len(), now.List().Len())
+		}
+		for i := range now.List().Len() {
+			if err := seesTheSame(old.List().Get(i).Message(), now.List().Get(i).Message()); err != nil {
+				return err
+			}
+		}
+		return nil
+	case fd.Message() != nil && !fd.IsMap():
+		return seesTheSame(old.Message(), now.Message())
+	case !old.Equal(now): // an enum is its number here, known or not
+		return fmt.Errorf("%s reads as %v, want %v", fd.FullName(), old, now)
+	}
+	return nil
+}
+
+func unknownNumbers(m protoreflect.Message) (numbers []protowire.Number) {
+	for raw := m.GetUnknown(); len(raw) > 0; {
+		n, _, size := protowire.ConsumeField(raw)
+		numbers, raw = append(numbers, n), raw[size:]
+	}
+	return numbers
+}
+
+func TestOldReaders(t *testing.T) {
+	for _, s := range stages {
+		file := stageFile(t, s.name)
+		for _, b := range blobs(t) {
+			md := messageOf(file, b.Message)
+			if md == nil {
+				if s.name == "release" || b.Message != "beam_agents.v1.AgentEnvelope.StateExportRequest" {
+					t.Errorf("%s: no message %s", s.name, b.Message)
+				}
+				continue // nobody sends one alone to a reader from before it
+			}
+			t.Run(s.name+"/"+b.Name, func(t *testing.T) {
+				if err := readOld(b, md); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+	}
+}
+
+// TestOldReadersCanFail reads with schemas that no old reader may have had.
+func TestOldReadersCanFail(t *testing.T) {
+	for name, tc := range map[string]struct {
+		blob string
+		edit func(*descriptorpb.DescriptorProto)
+	}{
+		"an enum that was text": {"tool_intent_signed", func(m *descriptorpb.DescriptorProto) {
+			m.Field[9].Type, m.Field[9].TypeName = descriptorpb.FieldDescriptorProto_TYPE_STRING.Enum(), nil
+		}},
+		"a signed number that was zigzag": {"tool_intent_signed", func(m *descriptorpb.DescriptorProto) {
+			m.Field[2].Type = descriptorpb.FieldDescriptorProto_TYPE_SINT64.Enum()
+		}},
+		"bytes that were text": {"tool_intent_extremes", func(m *descriptorpb.DescriptorProto) {
+			m.Field[1].Type = descriptorpb.FieldDescriptorProto_TYPE_STRING.Enum()
+		}},
+		"a list that was single": {"memory_blob", func(m *descriptorpb.DescriptorProto) {
+			m.Field[1].Label = descriptorpb.FieldDescriptorProto_LABEL_OPTIONAL.Enum()
+		}},
+		"a reused number": {"tool_intent_future_field", func(m *descriptorpb.DescriptorProto) {
+			m.Field[8].Number = new(int32(500))
+		}},
+		"a number of fewer bits": {"tool_intent_signed", func(m *descriptorpb.DescriptorProto) {
+			m.Field[6].Type = descriptorpb.FieldDescriptorProto_TYPE_INT32.Enum()
+		}},
+		"a variant that was another": {"agent_envelope_event_empty", func(m *descriptorpb.DescriptorProto) {
+			m.Field[2].Number, m.Field[5].Number = m.Field[5].Number, m.Field[2].Number
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := lookup(t, "v1/"+tc.blob)
+			file := protodesc.ToFileDescriptorProto(pb.File_beam_agents_v1_beam_agents_proto)
+			for _, m := range file.GetMessageType() {
+				if strings.HasSuffix(string(b.Message), "."+m.GetName()) {
+					tc.edit(m)
+				}
+			}
+			if readOld(b, messageOf(linked(t, file), b.Message)) == nil {
+				t.Error("passes")
+			}
+		})
+	}
+	// A value that is not the blob's is seen.
+	b := lookup(t, "v1/tool_intent_signed")
+	b.Bytes = bytes.Replace(b.Bytes, []byte("http"), []byte("HTTP"), 1)
+	if readOld(b, (&pb.ToolIntent{}).ProtoReflect().Descriptor()) == nil {
+		t.Error("another tool name passes")
+	}
+}
+
+// TestOldReadersLack pins what each stage does not know yet: exactly its own
+// additions and the later ones.
+func TestOldReadersLack(t *testing.T) {
+	files, err := os.ReadDir(filepath.Join("..", "proto", "baseline"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var onDisk, want []string
+	for _, f := range files {
+		onDisk = append(onDisk, f.Name())
+	}
+	for _, s := range stages {
+		want = append(want, s.name+".binpb")
+	}
+	slices.Sort(want)
+	if diff := cmp.Diff(want, onDisk); diff != "" {
+		t.Errorf("proto/baseline (-want +got):\n%s", diff)
+	}
+	release := names(stageFile(t, "release"))
+	var lacks []string
+	for _, s := range slices.Backward(stages) {
+		lacks = append(lacks, strings.Fields(s.adds)...)
+		slices.Sort(lacks)
+		have := names(stageFile(t, s.name))
+		got := slices.DeleteFunc(slices.Clone(release), func(name string) bool { return slices.Contains(have, name) })
+		if diff := cmp.Diff(lacks, got, cmpopts.EquateEmpty()); diff != "" {
+			t.Errorf("%s lacks (-want +got):\n%s", s.name, diff)
+		}
+		if len(have)+len(got) != len(release) {
+			t.Errorf("%s has something that the release lacks", s.name)
+		}
+	}
+}
+
+// names is everything in file, below the package, in order.
+func names(file protoreflect.FileDescriptor) (all []string) {
+	add := func(d protoreflect.Descriptor) {
+		all = append(all, strings.TrimPrefix(string(d.FullName()), string(file.Package())+"."))
+	}
+	var walk func(protoreflect.MessageDescriptors)
+	walk = func(messages protoreflect.MessageDescriptors) {
+		for i := range messages.Len() {
+			md := messages.Get(i)
+			add(md)
+			for i := range md.Fields().Len() {
+				add(md.Fields().Get(i))
+			}
+			for i := range md.Oneofs().Len() {
+				add(md.Oneofs().Get(i))
+			}
+			for i := range md.Enums().Len() {
+				add(md.Enums().Get(i))
+				for j := range md.Enums().Get(i).Values().Len() {
+					add(md.Enums().Get(i).Values().Get(j))
+				}
+			}
+			walk(md.Messages())
+		}
+	}
+	walk(file.Messages())
+	slices.Sort(all)
+	return all
+}
+
+// TestOldReadersSee spells out what a reader from before each stage finds in
+// today's bytes.
+func TestOldReadersSee(t *testing.T) {
+	for _, tc := range []struct {
+		stage, blob string
+		known       string // fields that it reads
+		unknown     []protowire.Number
+	}{
+		{"before_kind", "tool_intent_all_fields", "args_json attempt created_at_ms entity_key expires_at_ms intent_id seq step_index tool_name", []protowire.Number{10, 11, 12, 13, 14}},
+		{"before_trace_id", "tool_intent_all_fields", "args_json attempt created_at_ms entity_key expires_at_ms intent_id kind seq step_index tool_name", []protowire.Number{11, 12, 13, 14}},
+		{"before_signature", "tool_intent_all_fields", "args_json attempt created_at_ms entity_key expires_at_ms intent_id kind seq step_index tool_name trace_id", []protowire.Number{12, 13, 14}},
+		{"before_signature", "tool_intent_future_field", "args_json created_at_ms entity_key expires_at_ms intent_id kind seq step_index tool_name", []protowire.Number{12, 13, 14, 500}},
+		{"release", "tool_intent_future_field", "args_json created_at_ms entity_key expires_at_ms intent_id kind seq signature signature_scheme signing_key_id step_index tool_name", []protowire.Number{500}},
+		{"before_escalations", "continuation_escalated", "adapter deadline_ms pending_intent_ids seq snapshot state_schema_version step_index suspended_at_ms", []protowire.Number{9}},
+		{"before_export_request", "agent_envelope_export", "entity_key event_time_ms", []protowire.Number{6}},
+		{"before_export_request", "agent_envelope_export_empty", "", []protowire.Number{6}},
+		{"before_export_request", "agent_envelope_newer_variant", "entity_key event_time_ms", []protowire.Number{7}},
+		{"before_export_request", "agent_envelope_tool_result", "entity_key event_time_ms tool_result", nil},
+	} {
+		t.Run(tc.stage+"/"+tc.blob, func(t *testing.T) {
+			b := lookup(t, "v1/"+tc.blob)
+			m := dynamicpb.NewMessage(messageOf(stageFile(t, tc.stage), b.Message))
+			if err := proto.Unmarshal(b.Bytes, m); err != nil {
+				t.Fatal(err)
+			}
+			known := map[string]bool{}
+			m.Range(func(fd protoreflect.FieldDescriptor, _ protoreflect.Value) bool {
+				known[string(fd.Name())] = true
+				return true
+			})
+			if got := strings.Join(slices.Sorted(maps.Keys(known)), " "); got != tc.known {
+				t.Errorf("known %q, want %q", got, tc.known)
+			}
+			if got := unknownNumbers(m); !slices.Equal(got, tc.unknown) {
+				t.Errorf("unknown %v, want %v", got, tc.unknown)
+			}
+			if one := m.Descriptor().Oneofs().ByName("payload"); one != nil {
+				if got := m.WhichOneof(one); (got != nil) != strings.Contains(tc.known, "tool_result") {
+					t.Errorf("payload reads as %v", got)
+				}
+			}
+		})
+	}
+
+	// A new enum number stays the number, without a name.
+	m := dynamicpb.NewMessage(messageOf(stageFile(t, "before_suspended"), "beam_agents.v1.TraceEvent"))
+	if err := proto.Unmarshal(lookup(t, "v1/trace_event_suspended").Bytes, m); err != nil {
+		t.Fatal(err)
+	}
+	fd := m.Descriptor().Fields().ByName("event_type")
+	if n := m.Get(fd).Enum(); n != 7 || fd.Enum().Values().ByNumber(n) != nil {
+		t.Errorf("SUSPENDED reads as %d, %v", n, fd.Enum().Values().ByNumber(n))
+	}
+}
+
+// TestStagesHaveBlobs names the blobs that a writer of each stage left: none
+// holds what came at that stage or later.
+func TestStagesHaveBlobs(t *testing.T) {
+	for stage, name := range map[string]string{
+		"before_kind": "tool_intent", "before_trace_id": "tool_intent_approval", "before_signature": "tool_intent_traced",
+		"before_escalations": "continuation", "before_suspended": "trace_event", "before_export_request": "agent_envelope",
+	} {
+		b := lookup(t, "v1/"+name)
+		m := dynamicpb.NewMessage(messageOf(stageFile(t, stage), b.Message))
+		if err := proto.Unmarshal(b.Bytes, m); err != nil || len(m.GetUnknown()) > 0 {
+			t.Errorf("%s is not from %s: %v, unknown %v", name, stage, err, unknownNumbers(m))
+		}
+	}
+}
