@@ -27,7 +27,8 @@ const schemaFile = "beam_agents/v1/beam_agents.proto"
 
 // stages are the descriptor sets of proto/baseline, oldest first, with the names,
 // below the package, of what came with each: a reader of a stage lacks that and
-// all that came later. An enum value is named beside its enum.
+// all that came later. An enum value is named beside its enum. The release stands
+// before the first stage that came after it.
 var stages = []struct{ name, adds string }{
 	{"before_kind", "ToolIntent.kind ToolIntent.Kind ToolIntent.TOOL_KIND_UNSPECIFIED ToolIntent.TOOL ToolIntent.APPROVAL"},
 	{"before_trace_id", "ToolIntent.trace_id"},
@@ -37,6 +38,15 @@ var stages = []struct{ name, adds string }{
 	{"before_suspended", "TraceEvent.SUSPENDED"},
 	{"before_export_request", "AgentEnvelope.export_request AgentEnvelope.StateExportRequest AgentEnvelope.StateExportRequest.request_id"},
 	{"release", ""},
+}
+
+// lacks is everything that a reader of the i-th stage does not know, in order.
+func lacks(i int) (names []string) {
+	for _, s := range stages[i:] {
+		names = append(names, strings.Fields(s.adds)...)
+	}
+	slices.Sort(names)
+	return names
 }
 
 // stageFile is the schema as a reader of that stage knows it.
@@ -68,10 +78,15 @@ func linked(t *testing.T, file *descriptorpb.FileDescriptorProto) protoreflect.F
 	return fd
 }
 
+// below is name without the package.
+func below(name protoreflect.FullName) string {
+	return strings.TrimPrefix(string(name), "beam_agents.v1.")
+}
+
 // messageOf is the message of that full name in file, nil if there is none.
 func messageOf(file protoreflect.FileDescriptor, name protoreflect.FullName) protoreflect.MessageDescriptor {
 	d := protoreflect.Descriptor(file)
-	for step := range strings.SplitSeq(strings.TrimPrefix(string(name), string(file.Package())+"."), ".") {
+	for step := range strings.SplitSeq(below(name), ".") {
 		messages := d.(interface {
 			Messages() protoreflect.MessageDescriptors
 		}).Messages()
@@ -183,15 +198,17 @@ func unknownNumbers(m protoreflect.Message) (numbers []protowire.Number) {
 }
 
 func TestOldReaders(t *testing.T) {
-	for _, s := range stages {
+	all := blobs(t)
+	for i, s := range stages {
 		file := stageFile(t, s.name)
-		for _, b := range blobs(t) {
+		for _, b := range all {
 			md := messageOf(file, b.Message)
 			if md == nil {
-				if s.name == "release" || b.Message != "beam_agents.v1.AgentEnvelope.StateExportRequest" {
+				// Nobody sends one alone to a reader from before it.
+				if !slices.Contains(lacks(i), below(b.Message)) {
 					t.Errorf("%s: no message %s", s.name, b.Message)
 				}
-				continue // nobody sends one alone to a reader from before it
+				continue
 			}
 			t.Run(s.name+"/"+b.Name, func(t *testing.T) {
 				if err := readOld(b, md); err != nil {
@@ -269,18 +286,15 @@ func TestOldReadersLack(t *testing.T) {
 	if diff := cmp.Diff(want, onDisk); diff != "" {
 		t.Errorf("proto/baseline (-want +got):\n%s", diff)
 	}
-	release := names(stageFile(t, "release"))
-	var lacks []string
-	for _, s := range slices.Backward(stages) {
-		lacks = append(lacks, strings.Fields(s.adds)...)
-		slices.Sort(lacks)
+	today := names(pb.File_beam_agents_v1_beam_agents_proto)
+	for i, s := range stages {
 		have := names(stageFile(t, s.name))
-		got := slices.DeleteFunc(slices.Clone(release), func(name string) bool { return slices.Contains(have, name) })
-		if diff := cmp.Diff(lacks, got, cmpopts.EquateEmpty()); diff != "" {
+		got := slices.DeleteFunc(slices.Clone(today), func(name string) bool { return slices.Contains(have, name) })
+		if diff := cmp.Diff(lacks(i), got, cmpopts.EquateEmpty()); diff != "" {
 			t.Errorf("%s lacks (-want +got):\n%s", s.name, diff)
 		}
-		if len(have)+len(got) != len(release) {
-			t.Errorf("%s has something that the release lacks", s.name)
+		if len(have)+len(got) != len(today) {
+			t.Errorf("%s has something that the schema lacks", s.name)
 		}
 	}
 }
@@ -288,7 +302,7 @@ func TestOldReadersLack(t *testing.T) {
 // names is everything in file, below the package, in order.
 func names(file protoreflect.FileDescriptor) (all []string) {
 	add := func(d protoreflect.Descriptor) {
-		all = append(all, strings.TrimPrefix(string(d.FullName()), string(file.Package())+"."))
+		all = append(all, below(d.FullName()))
 	}
 	var walk func(protoreflect.MessageDescriptors)
 	walk = func(messages protoreflect.MessageDescriptors) {

@@ -46,7 +46,7 @@ func baselineFiles() (map[string][]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	files := map[string][]byte{"release.binpb": release}
+	files := map[string][]byte{releaseFile: release}
 	for _, s := range slices.Backward(history()) {
 		for _, name := range s.adds {
 			if !cut(file, name) {

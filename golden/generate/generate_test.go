@@ -80,12 +80,12 @@ func TestFromNothing(t *testing.T) {
 	got, want := tree(t, root), tree(t, repository(t))
 	for file, content := range want {
 		switch {
-		case file == "go.mod", file == manifestFile:
+		case file == "go.mod", file == manifestFile, filepath.Base(file) == releaseFile:
 		case !strings.HasSuffix(file, ".txtpb"):
 			if got[file] != content {
 				t.Errorf("%s comes out different", file)
 			}
-		case !sameText(file, []byte(content), []byte(got[file])):
+		case !same(file, []byte(content), []byte(got[file])):
 			t.Errorf("%s comes out with another value", file)
 		}
 	}
@@ -103,6 +103,7 @@ func TestRefuses(t *testing.T) {
 		"bytes":      {versionFolder + "/tool_intent.binpb", func(s string) string { return s + "\xa0\x1f\x2a" }, frozen.ErrChanged},
 		"text":       {versionFolder + "/tool_intent.txtpb", func(s string) string { return strings.Replace(s, "seq: 7", "seq: 8", 1) }, frozen.ErrChanged},
 		"descriptor": {baselineFolder + "/before_kind.binpb", func(s string) string { return s[1:] }, frozen.ErrChanged},
+		"release":    {baselineFolder + "/" + releaseFile, func(s string) string { return s[1:] }, frozen.ErrChanged},
 		"stranger":   {versionFolder + "/other.binpb", func(string) string { return "" }, frozen.ErrChanged},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -143,7 +144,7 @@ func TestBlobFilesRefuses(t *testing.T) {
 	}
 }
 
-func TestSameText(t *testing.T) {
+func TestSame(t *testing.T) {
 	const text = "# proto-message: beam_agents.v1.ToolIntent\n# A.\n\nseq: 7\n"
 	for name, tc := range map[string]struct {
 		other string
@@ -155,12 +156,15 @@ func TestSameText(t *testing.T) {
 		"unknown": {strings.Replace(text, "# A.", "# unknown: a01f2a", 1), false},
 		"broken":  {text + "}", false},
 	} {
-		if got := sameText("a.txtpb", []byte(text), []byte(tc.other)); got != tc.want {
-			t.Errorf("%s: sameText = %v", name, got)
+		if got := same("a.txtpb", []byte(text), []byte(tc.other)); got != tc.want {
+			t.Errorf("%s: same = %v", name, got)
 		}
 	}
-	if sameText("a.binpb", []byte(text), []byte(text)) {
+	if same("a.binpb", []byte(text), []byte(text)) {
 		t.Error("bytes are compared as text")
+	}
+	if !same(releaseFile, []byte("old"), []byte("new")) || same("before_kind.binpb", []byte("old"), []byte("new")) {
+		t.Error("of the descriptors the release alone may differ from today's")
 	}
 }
 
