@@ -196,11 +196,11 @@ func TestCompleteCanFail(t *testing.T) {
 	schema.MessageType = append(schema.MessageType, &descriptorpb.DescriptorProto{Name: new("Newcomer")})
 	intent := schema.MessageType[2]
 	intent.Field = append(intent.Field, &descriptorpb.FieldDescriptorProto{
-		Name: new("later"), Number: new(int32(15)),
+		Name: new("newcomer"), Number: new(int32(100)),
 		Type: descriptorpb.FieldDescriptorProto_TYPE_INT64.Enum(), Label: descriptorpb.FieldDescriptorProto_LABEL_OPTIONAL.Enum(),
 	})
 	intent.EnumType[0].Value = append(intent.EnumType[0].Value, &descriptorpb.EnumValueDescriptorProto{
-		Name: new("QUESTION"), Number: new(int32(3)),
+		Name: new("NEWCOMER"), Number: new(int32(50)),
 	})
 	altered, err := protodesc.NewFile(schema, nil)
 	if err != nil {
@@ -208,7 +208,7 @@ func TestCompleteCanFail(t *testing.T) {
 	}
 	missing, err := uncovered(os.DirFS("."), altered)
 	want := []string{
-		"field beam_agents.v1.ToolIntent.later", "message beam_agents.v1.Newcomer", "value beam_agents.v1.ToolIntent.QUESTION",
+		"field beam_agents.v1.ToolIntent.newcomer", "message beam_agents.v1.Newcomer", "value beam_agents.v1.ToolIntent.NEWCOMER",
 	}
 	if err != nil || !slices.Equal(missing, want) {
 		t.Errorf("uncovered = %q, %v; want %q", missing, err, want)

@@ -100,7 +100,7 @@ func TestValuesCanFail(t *testing.T) {
 			first, second, _ := strings.Cut(tail, "entries:")
 			b.Text = head + "entries:" + second + "entries:" + first
 		}, proto.UnmarshalOptions{}},
-		"order of unknown fields": {"tool_intent_unknown_order", replace("a81f01", "a81f02"), proto.UnmarshalOptions{}},
+		"order of unknown fields": {"tool_intent_unknown_order", replace("b01f01", "b01f02"), proto.UnmarshalOptions{}},
 		"no such enum value":      {"tool_intent_kind_unknown", replace("kind: 99", "kind: TOOL"), proto.UnmarshalOptions{}},
 		"an empty map value":      {"trace_event_empty_attribute", replace(`"b"`, `"c"`), proto.UnmarshalOptions{}},
 		"another type":            {"tool_result", replace(".ToolResult", ".ToolIntent"), proto.UnmarshalOptions{}},

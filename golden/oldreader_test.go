@@ -345,7 +345,7 @@ func TestOldReadersSee(t *testing.T) {
 		{"before_escalations", "continuation_escalated", "adapter deadline_ms pending_intent_ids seq snapshot state_schema_version step_index suspended_at_ms", []protowire.Number{9}},
 		{"before_export_request", "agent_envelope_export", "entity_key event_time_ms", []protowire.Number{6}},
 		{"before_export_request", "agent_envelope_export_empty", "", []protowire.Number{6}},
-		{"before_export_request", "agent_envelope_newer_variant", "entity_key event_time_ms", []protowire.Number{7}},
+		{"before_export_request", "agent_envelope_newer_variant", "entity_key event_time_ms", []protowire.Number{507}},
 		{"before_export_request", "agent_envelope_tool_result", "entity_key event_time_ms tool_result", nil},
 	} {
 		t.Run(tc.stage+"/"+tc.blob, func(t *testing.T) {

@@ -24,13 +24,19 @@ const (
 	id1 = "11111111-2222-5333-8444-555555555555"
 	id2 = "aaaaaaaa-bbbb-5ccc-8ddd-eeeeeeeeeeee"
 
+	// futureVersion and unknownNumber must never come to mean something, as must
+	// the field numbers from 500 to 599, which stand for fields of newer schemas:
+	// a frozen blob cannot follow the schema. The schema's tests hold it to that.
+	futureVersion = 1000
+	unknownNumber = 99
+
 	argsURL = `{"url":"https://example.test"}`
 )
 
 var entity1 = []byte("entity-1")
 
-// v1 is every blob of golden/v1. The first section of each message is what other
-// languages froze under the same names.
+// v1 is every blob of golden/v1. What stands before the blank line of a message is
+// what other languages froze under the same names.
 func v1() []blob {
 	return slices.Concat(
 		memoryBlobs(), continuations(), llmCacheBlobs(), toolIntents(), toolResults(),
@@ -62,8 +68,8 @@ func memoryBlobs() []blob {
 			value: edit(memory(), func(m *pb.MemoryBlob) { m.StateSchemaVersion = 0 }),
 		},
 		{
-			name: "memory_blob_future_version", doc: "Stamp 2 with a field of that version: decodes, and nobody touches it.",
-			value: withUnknown(edit(memory(), func(m *pb.MemoryBlob) { m.StateSchemaVersion = 2 }), varint(4, 1)),
+			name: "memory_blob_future_version", doc: "A stamp from the future with a field of that version: decodes, and nobody touches it.",
+			value: withUnknown(edit(memory(), func(m *pb.MemoryBlob) { m.StateSchemaVersion = futureVersion }), varint(504, 1)),
 		},
 		{
 			name: "memory_blob_order", doc: "The order is data: neither by key nor by time, and one key is there twice.",
@@ -100,7 +106,7 @@ func memoryBlobs() []blob {
 			name: "memory_blob_newer_entry", doc: "An entry with a field of a newer schema.",
 			value: &pb.MemoryBlob{
 				StateSchemaVersion: 1,
-				Entries:            []*pb.MemoryEntry{memoryEntry("alpha", "aa", t0), withUnknown(memoryEntry("beta", "bb", t0), varint(4, 7))},
+				Entries:            []*pb.MemoryEntry{memoryEntry("alpha", "aa", t0), withUnknown(memoryEntry("beta", "bb", t0), varint(504, 7))},
 				TotalValueBytes:    4,
 			},
 		},
@@ -138,8 +144,8 @@ func continuations() []blob {
 			value: edit(continuation(), func(c *pb.Continuation) { c.StateSchemaVersion = 0 }),
 		},
 		{
-			name: "continuation_future_version", doc: "Stamp 2 with a field of that version: decodes, and nobody touches it.",
-			value: withUnknown(edit(continuation(), func(c *pb.Continuation) { c.StateSchemaVersion = 2 }), text(10, "new")),
+			name: "continuation_future_version", doc: "A stamp from the future with a field of that version: decodes, and nobody touches it.",
+			value: withUnknown(edit(continuation(), func(c *pb.Continuation) { c.StateSchemaVersion = futureVersion }), text(510, "new")),
 		},
 		{
 			name: "continuation_sleep", doc: "Waits for nothing but its deadline.",
@@ -200,11 +206,11 @@ func llmCacheBlobs() []blob {
 			value: edit(llmCache(), func(c *pb.LlmCacheBlob) { c.StateSchemaVersion = 0 }),
 		},
 		{
-			name: "llm_cache_blob_future_version", doc: "Stamp 2 with new fields, in an entry too: decodes, and nobody touches it.",
+			name: "llm_cache_blob_future_version", doc: "A stamp from the future with new fields, in an entry too: decodes, and nobody touches it.",
 			value: withUnknown(edit(llmCache(), func(c *pb.LlmCacheBlob) {
-				c.StateSchemaVersion = 2
-				withUnknown(c.Entries[1], varint(7, 1))
-			}), varint(4, 1)),
+				c.StateSchemaVersion = futureVersion
+				withUnknown(c.Entries[1], varint(507, 1))
+			}), varint(504, 1)),
 		},
 	}
 }
@@ -282,7 +288,7 @@ func toolIntents() []blob {
 		},
 		{
 			name: "tool_intent_kind_unknown", doc: "A kind that these bindings do not know.",
-			value: edit(intentHTTP(), func(i *pb.ToolIntent) { i.Kind = 99 }),
+			value: edit(intentHTTP(), func(i *pb.ToolIntent) { i.Kind = unknownNumber }),
 		},
 		{
 			name: "tool_intent_kind_negative", doc: "A kind below zero.",
@@ -290,7 +296,7 @@ func toolIntents() []blob {
 		},
 		{
 			name: "tool_intent_scheme_unknown", doc: "A signature scheme that these bindings do not know.",
-			value: edit(intentSigned(), func(i *pb.ToolIntent) { i.SignatureScheme = 99 }),
+			value: edit(intentSigned(), func(i *pb.ToolIntent) { i.SignatureScheme = unknownNumber }),
 		},
 		{name: "tool_intent_empty", doc: "No bytes at all: every field is zero.", value: &pb.ToolIntent{}},
 		{name: "tool_intent_seq_negative", doc: "A negative seq takes ten bytes.", value: &pb.ToolIntent{Seq: -1}},
@@ -314,7 +320,7 @@ func toolIntents() []blob {
 		},
 		{
 			name: "tool_intent_unknown_order", doc: "Unknown fields keep their order of arrival, and a repeated one both its values.",
-			value: withUnknown(intentHTTP(), slices.Concat(varint(501, 1), text(16, "a"), varint(501, 2), fixed64(15, 3))),
+			value: withUnknown(intentHTTP(), slices.Concat(varint(502, 1), text(501, "a"), varint(502, 2), fixed64(500, 3))),
 		},
 	}
 }
@@ -338,10 +344,10 @@ func toolResults() []blob {
 		{name: "tool_result_expired", doc: "EXPIRED.", value: failed(pb.ToolResult_EXPIRED, "intent expired at 1700000060000")},
 		{name: "tool_result_rejected", doc: "REJECTED.", value: failed(pb.ToolResult_REJECTED, "no such tool: é")},
 		{name: "tool_result_status_unset", doc: "No status: reads as STATUS_UNSPECIFIED.", value: failed(0, "")},
-		{name: "tool_result_status_unknown", doc: "A status that these bindings do not know.", value: failed(99, "")},
+		{name: "tool_result_status_unknown", doc: "A status that these bindings do not know.", value: failed(unknownNumber, "")},
 		{
 			name: "tool_result_newer", doc: "A field of a newer schema.",
-			value: withUnknown(toolResult(), text(8, "more")),
+			value: withUnknown(toolResult(), text(508, "more")),
 		},
 	}
 }
@@ -410,7 +416,7 @@ func traceEvents() []blob {
 			}),
 		},
 		{name: "trace_event_type_unset", doc: "No event type: reads as EVENT_TYPE_UNSPECIFIED.", value: traced(0, nil)},
-		{name: "trace_event_type_unknown", doc: "An event type that these bindings do not know.", value: traced(99, nil)},
+		{name: "trace_event_type_unknown", doc: "An event type that these bindings do not know.", value: traced(unknownNumber, nil)},
 		{
 			name: "trace_event_empty_attribute", doc: "An attribute without a value: key and value are written all the same.",
 			value: &pb.TraceEvent{Attributes: map[string]string{"a": "1", "b": ""}},
@@ -421,7 +427,7 @@ func traceEvents() []blob {
 		},
 		{
 			name: "trace_event_newer", doc: "A field of a newer schema.",
-			value: withUnknown(traceEvent(), varint(11, 5)),
+			value: withUnknown(traceEvent(), varint(511, 5)),
 		},
 	}
 }
@@ -438,13 +444,13 @@ func approvalsAndRequests() []blob {
 	return []blob{
 		{name: "approval", doc: "The human said yes.", value: approval()},
 		{name: "approval_denied", doc: "The human said no: approved is not written.", value: denial()},
-		{name: "approval_newer", doc: "A field of a newer schema.", value: withUnknown(approval(), text(5, "why"))},
+		{name: "approval_newer", doc: "A field of a newer schema.", value: withUnknown(approval(), text(505, "why"))},
 
 		{name: "state_export_request", doc: "With an id to echo.", value: &pb.AgentEnvelope_StateExportRequest{RequestId: "export-1"}},
 		{name: "state_export_request_empty", doc: "No bytes at all: a request without an id.", value: &pb.AgentEnvelope_StateExportRequest{}},
 		{
 			name: "state_export_request_newer", doc: "A field of a newer schema.",
-			value: withUnknown(&pb.AgentEnvelope_StateExportRequest{RequestId: "export-1"}, varint(2, 1)),
+			value: withUnknown(&pb.AgentEnvelope_StateExportRequest{RequestId: "export-1"}, varint(502, 1)),
 		},
 	}
 }
@@ -497,7 +503,7 @@ func errorRecords() []blob {
 		},
 		{
 			name: "activation_error_record_newer", doc: "A field of a newer schema.",
-			value: withUnknown(orphanedRecord(), text(5, "more")),
+			value: withUnknown(orphanedRecord(), text(505, "more")),
 		},
 		{name: "activation_error_record_python", doc: "A failed activation as the Python side writes it.", value: pythonErrorRecord()},
 		{name: "activation_error_record_python_orphan", doc: "A refused result as the Python side writes it.", value: pythonOrphanRecord()},
@@ -557,7 +563,7 @@ func agentEnvelopes() []blob {
 		{name: "agent_envelope_tool_result_empty", doc: "Set but empty is a result.", value: bare(envelopeResult(&pb.ToolResult{}))},
 		{
 			name: "agent_envelope_tool_result_newer", doc: "A result with a field of a newer schema and a status that these bindings do not know.",
-			value: envelopeResult(withUnknown(failed(99, ""), text(8, "more"))),
+			value: envelopeResult(withUnknown(failed(unknownNumber, ""), text(508, "more"))),
 		},
 		{
 			name: "agent_envelope_approval_denied", doc: "The human said no.",
@@ -573,12 +579,12 @@ func agentEnvelopes() []blob {
 			value: &pb.AgentEnvelope{EntityKey: entity1, EventTimeMs: t0},
 		},
 		{
-			name: "agent_envelope_newer_variant", doc: "No variant and field 7: a variant of a newer schema, which is kept.",
-			value: withUnknown(&pb.AgentEnvelope{EntityKey: entity1, EventTimeMs: t0}, text(7, "\x0a\x01x")),
+			name: "agent_envelope_newer_variant", doc: "No variant and field 507: a variant of a newer schema, which is kept.",
+			value: withUnknown(&pb.AgentEnvelope{EntityKey: entity1, EventTimeMs: t0}, text(507, "\x0a\x01x")),
 		},
 		{
 			name: "agent_envelope_newer_field", doc: "An event and a field of a newer schema.",
-			value: withUnknown(envelopeEvent([]byte("event")), varint(8, 1)),
+			value: withUnknown(envelopeEvent([]byte("event")), varint(508, 1)),
 		},
 		{
 			name: "agent_envelope_last_wins", doc: "Two variants on the wire, an event and then a result: the last one is read.",
@@ -607,14 +613,14 @@ func stateSnapshots() []blob {
 		{name: "state_snapshot", doc: "A suspended key with everything.", value: snapshot()},
 
 		{
-			name: "state_snapshot_mixed_versions", doc: "Suspended; the cells inside have stamps 0 and 2 and are exported as stored.",
+			name: "state_snapshot_mixed_versions", doc: "Suspended; the cells inside have stamps 0 and 1000 and are exported as stored.",
 			value: edit(snapshot(), func(s *pb.StateSnapshot) {
 				s.Memory.StateSchemaVersion = 0
-				s.LlmCache.StateSchemaVersion = 2
-				withUnknown(s.LlmCache.GetEntries()[0], varint(7, 1))
-				s.Continuation.StateSchemaVersion = 2
+				s.LlmCache.StateSchemaVersion = futureVersion
+				withUnknown(s.LlmCache.GetEntries()[0], varint(507, 1))
+				s.Continuation.StateSchemaVersion = futureVersion
 				s.Continuation.Escalations = 1
-				withUnknown(s.Continuation, text(10, "new"))
+				withUnknown(s.Continuation, text(510, "new"))
 				s.Pending = append(s.Pending, withUnknown(intentSigned(), varint(500, 42)))
 			}),
 		},
@@ -630,7 +636,7 @@ func stateSnapshots() []blob {
 		},
 		{
 			name: "state_snapshot_newer", doc: "A field of a newer schema.",
-			value: withUnknown(snapshot(), varint(10, 3)),
+			value: withUnknown(snapshot(), varint(510, 3)),
 		},
 	}
 }

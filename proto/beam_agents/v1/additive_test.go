@@ -154,23 +154,23 @@ func TestAdditiveCanFail(t *testing.T) {
 		want string // "" is additive
 	}{
 		"a new field": {func(intent, _, _ *descriptorpb.DescriptorProto) {
-			intent.Field = append(intent.Field, newField("later", 15))
+			intent.Field = append(intent.Field, newField("newcomer", 100))
 		}, ""},
 		"a new message": {func(intent, _, _ *descriptorpb.DescriptorProto) {
-			intent.NestedType = append(intent.NestedType, &descriptorpb.DescriptorProto{Name: proto.String("Later")})
+			intent.NestedType = append(intent.NestedType, &descriptorpb.DescriptorProto{Name: proto.String("Newcomer")})
 		}, ""},
 		"a new enum value": {func(_, result, _ *descriptorpb.DescriptorProto) {
-			result.EnumType[0].Value = append(result.EnumType[0].Value, &descriptorpb.EnumValueDescriptorProto{Name: proto.String("LATER"), Number: proto.Int32(5)})
+			result.EnumType[0].Value = append(result.EnumType[0].Value, &descriptorpb.EnumValueDescriptorProto{Name: proto.String("NEWCOMER"), Number: proto.Int32(50)})
 		}, ""},
 		"removed and reserved": {func(_, result, _ *descriptorpb.DescriptorProto) {
-			result.Field = result.Field[:6]
+			result.Field = slices.Delete(result.Field, 6, 7)
 			reserve(result, 7, "completed_at_ms")
 		}, ""},
 		"removed": {func(_, result, _ *descriptorpb.DescriptorProto) {
-			result.Field = result.Field[:6]
+			result.Field = slices.Delete(result.Field, 6, 7)
 		}, "completed_at_ms is gone and not reserved"},
 		"number reserved, name not": {func(_, result, _ *descriptorpb.DescriptorProto) {
-			result.Field = result.Field[:6]
+			result.Field = slices.Delete(result.Field, 6, 7)
 			reserve(result, 7, "other")
 		}, "completed_at_ms is gone and not reserved"},
 		"renamed": {func(_, result, _ *descriptorpb.DescriptorProto) {
@@ -180,7 +180,7 @@ func TestAdditiveCanFail(t *testing.T) {
 			result.Field[6].JsonName = proto.String("doneAtMs")
 		}, "field 7 of beam_agents.v1.ToolResult is"},
 		"renumbered": {func(_, result, _ *descriptorpb.DescriptorProto) {
-			result.Field[6].Number = proto.Int32(8)
+			result.Field[6].Number = proto.Int32(100)
 		}, "completed_at_ms is gone and not reserved"},
 		"retyped": {func(_, result, _ *descriptorpb.DescriptorProto) {
 			result.Field[6].Type = descriptorpb.FieldDescriptorProto_TYPE_UINT64.Enum()
@@ -201,14 +201,14 @@ func TestAdditiveCanFail(t *testing.T) {
 			result.EnumType[0].Value[4].Name = proto.String("REFUSED")
 		}, "4 of beam_agents.v1.ToolResult.Status is REFUSED, was REJECTED"},
 		"an enum value gone": {func(_, result, _ *descriptorpb.DescriptorProto) {
-			result.EnumType[0].Value = result.EnumType[0].Value[:4]
+			result.EnumType[0].Value = slices.Delete(result.EnumType[0].Value, 4, 5)
 		}, "beam_agents.v1.ToolResult.REJECTED is gone and not reserved"},
 		"an enum gone": {func(_, result, _ *descriptorpb.DescriptorProto) {
 			result.EnumType = nil
 			result.Field[3].Type, result.Field[3].TypeName = descriptorpb.FieldDescriptorProto_TYPE_INT32.Enum(), nil
 		}, "enum beam_agents.v1.ToolResult.Status is gone"},
 		"a message gone": {func(_, _, envelope *descriptorpb.DescriptorProto) {
-			envelope.NestedType = envelope.NestedType[:1]
+			envelope.NestedType = slices.Delete(envelope.NestedType, 1, 2)
 			envelope.Field = slices.Delete(envelope.Field, 5, 6)
 			reserve(envelope, 6, "export_request")
 		}, "message beam_agents.v1.AgentEnvelope.StateExportRequest is gone"},
@@ -227,13 +227,13 @@ func TestAdditiveCanFail(t *testing.T) {
 	// What was reserved stays so.
 	reserved := altered(t, func(f *descriptorpb.FileDescriptorProto) {
 		m := messageNamed(t, f, "ToolResult")
-		reserve(m, 20, "old_field")
+		reserve(m, 200, "old_field")
 		m.EnumType[0].ReservedName = append(m.EnumType[0].ReservedName, "OLD")
 	})
 	back := altered(t, func(f *descriptorpb.FileDescriptorProto) {
 		m := messageNamed(t, f, "ToolResult")
-		m.Field = append(m.Field, newField("fresh", 20), newField("old_field", 21))
-		m.EnumType[0].Value = append(m.EnumType[0].Value, &descriptorpb.EnumValueDescriptorProto{Name: proto.String("OLD"), Number: proto.Int32(9)})
+		m.Field = append(m.Field, newField("fresh", 200), newField("old_field", 201))
+		m.EnumType[0].Value = append(m.EnumType[0].Value, &descriptorpb.EnumValueDescriptorProto{Name: proto.String("OLD"), Number: proto.Int32(50)})
 	})
 	if got := notAdditive(reserved, back); len(got) != 3 {
 		t.Errorf("reuse of what was reserved: %q", got)

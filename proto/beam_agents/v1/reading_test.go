@@ -96,13 +96,13 @@ func TestVersions(t *testing.T) {
 	}{
 		"memory_blob":                   {&pb.MemoryBlob{}, 1},
 		"memory_blob_stamp_0":           {&pb.MemoryBlob{}, 0},
-		"memory_blob_future_version":    {&pb.MemoryBlob{}, 2},
+		"memory_blob_future_version":    {&pb.MemoryBlob{}, 1000},
 		"continuation":                  {&pb.Continuation{}, 1},
 		"continuation_stamp_0":          {&pb.Continuation{}, 0},
-		"continuation_future_version":   {&pb.Continuation{}, 2},
+		"continuation_future_version":   {&pb.Continuation{}, 1000},
 		"llm_cache_blob":                {&pb.LlmCacheBlob{}, 1},
 		"llm_cache_blob_stamp_0":        {&pb.LlmCacheBlob{}, 0},
-		"llm_cache_blob_future_version": {&pb.LlmCacheBlob{}, 2},
+		"llm_cache_blob_future_version": {&pb.LlmCacheBlob{}, 1000},
 		"state_snapshot":                {&pb.StateSnapshot{}, 1},
 		"state_snapshot_empty_cells":    {&pb.StateSnapshot{}, 0},
 	} {
@@ -123,7 +123,7 @@ func TestVersions(t *testing.T) {
 		mixed.GetStateSchemaVersion(), mixed.GetMemory().GetStateSchemaVersion(),
 		mixed.GetLlmCache().GetStateSchemaVersion(), mixed.GetContinuation().GetStateSchemaVersion(),
 	}
-	if diff := cmp.Diff([]uint32{1, 0, 2, 2}, got); diff != "" {
+	if diff := cmp.Diff([]uint32{1, 0, 1000, 1000}, got); diff != "" {
 		t.Errorf("versions of the snapshot, memory, cache, continuation (-want +got):\n%s", diff)
 	}
 }
@@ -326,7 +326,7 @@ func TestPresence(t *testing.T) {
 		}
 	}
 	raw := read(t, "agent_envelope_newer_variant", &pb.AgentEnvelope{}).ProtoReflect().GetUnknown()
-	if number, _, n := protowire.ConsumeField(raw); number != 7 || n != len(raw) {
+	if number, _, n := protowire.ConsumeField(raw); number != 507 || n != len(raw) {
 		t.Errorf("the newer variant is %x", []byte(raw))
 	}
 	for name, want := range map[string]bool{"state_snapshot_idle": false, "state_snapshot_empty_cells": true} {

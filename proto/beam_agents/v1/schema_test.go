@@ -223,6 +223,13 @@ func TestSchema(t *testing.T) {
 	}
 }
 
+// Golden blobs are frozen and hold these numbers as unknown, so no field or enum
+// value may ever get one.
+const (
+	goldenFirst, goldenLast = 500, 599
+	goldenUnknown           = 99
+)
+
 // ruleBreaches lists where file breaks a rule that holds for whatever the schema
 // will learn.
 func ruleBreaches(file protoreflect.FileDescriptor) (breaches []string) {
@@ -232,6 +239,11 @@ func ruleBreaches(file protoreflect.FileDescriptor) (breaches []string) {
 			if zero := ed.Values().ByNumber(0); zero == nil || !strings.HasSuffix(string(zero.Name()), "_UNSPECIFIED") {
 				breaches = append(breaches, fmt.Sprintf("the zero value of %s is not _UNSPECIFIED", ed.FullName()))
 			}
+			for v := range elements(ed.Values()) {
+				if v.Number() == goldenUnknown || v.Number() < 0 {
+					breaches = append(breaches, fmt.Sprintf("%s has number %d, which golden blobs hold as unknown", v.FullName(), v.Number()))
+				}
+			}
 		}
 	}
 	var messages func(protoreflect.MessageDescriptors)
@@ -240,6 +252,9 @@ func ruleBreaches(file protoreflect.FileDescriptor) (breaches []string) {
 			for fd := range elements(md.Fields()) {
 				if fd.IsMap() {
 					maps = append(maps, string(fd.FullName()))
+				}
+				if fd.Number() >= goldenFirst && fd.Number() <= goldenLast {
+					breaches = append(breaches, fmt.Sprintf("%s has number %d, which golden blobs hold as unknown", fd.FullName(), fd.Number()))
 				}
 				if fd.HasOptionalKeyword() {
 					breaches = append(breaches, fmt.Sprintf("%s is optional", fd.FullName()))
@@ -314,15 +329,15 @@ func TestRulesCanFail(t *testing.T) {
 	}{
 		"a field above all": {func(f *descriptorpb.FileDescriptorProto) {
 			m := messageNamed(t, f, "ToolIntent")
-			m.Field = append(m.Field, newField("later", 15))
+			m.Field = append(m.Field, newField("newcomer", 100))
 		}, ""},
 		"a field that takes a number": {func(f *descriptorpb.FileDescriptorProto) {
 			m := messageNamed(t, f, "ToolIntent")
-			m.Field[8] = newField("later", 9)
-		}, "new field later of ToolIntent has number 9"},
+			m.Field[8] = newField("newcomer", 9)
+		}, "new field newcomer of ToolIntent has number 9"},
 		"a oneof": {func(f *descriptorpb.FileDescriptorProto) {
 			m := messageNamed(t, f, "ToolIntent")
-			field := newField("later", 15)
+			field := newField("newcomer", 100)
 			field.OneofIndex = proto.Int32(0)
 			m.Field = append(m.Field, field)
 			m.OneofDecl = append(m.OneofDecl, &descriptorpb.OneofDescriptorProto{Name: proto.String("choice")})
@@ -332,7 +347,7 @@ func TestRulesCanFail(t *testing.T) {
 			entry := proto.CloneOf(messageNamed(t, f, "TraceEvent").GetNestedType()[0])
 			m.NestedType = append(m.NestedType, entry)
 			m.Field = append(m.Field, &descriptorpb.FieldDescriptorProto{
-				Name: proto.String("attributes"), Number: proto.Int32(8), TypeName: proto.String(".beam_agents.v1.ToolResult.AttributesEntry"),
+				Name: proto.String("attributes"), Number: proto.Int32(100), TypeName: proto.String(".beam_agents.v1.ToolResult.AttributesEntry"),
 				Type: descriptorpb.FieldDescriptorProto_TYPE_MESSAGE.Enum(), Label: descriptorpb.FieldDescriptorProto_LABEL_REPEATED.Enum(),
 			})
 		}, `maps are ["beam_agents.v1.ToolResult.attributes" "beam_agents.v1.TraceEvent.attributes"], not TraceEvent.attributes alone`},
@@ -343,13 +358,21 @@ func TestRulesCanFail(t *testing.T) {
 		"a zero with a meaning": {func(f *descriptorpb.FileDescriptorProto) {
 			messageNamed(t, f, "ToolResult").GetEnumType()[0].GetValue()[0].Name = proto.String("UNKNOWN")
 		}, "the zero value of beam_agents.v1.ToolResult.Status is not _UNSPECIFIED"},
+		"a golden field number": {func(f *descriptorpb.FileDescriptorProto) {
+			m := messageNamed(t, f, "ToolIntent")
+			m.Field = append(m.Field, newField("newcomer", 500))
+		}, "beam_agents.v1.ToolIntent.newcomer has number 500, which golden blobs hold as unknown"},
+		"a golden enum number": {func(f *descriptorpb.FileDescriptorProto) {
+			e := messageNamed(t, f, "ToolResult").GetEnumType()[0]
+			e.Value = append(e.Value, &descriptorpb.EnumValueDescriptorProto{Name: proto.String("NEWCOMER"), Number: proto.Int32(99)})
+		}, "beam_agents.v1.ToolResult.NEWCOMER has number 99, which golden blobs hold as unknown"},
 		"an optional field": {func(f *descriptorpb.FileDescriptorProto) {
 			m := messageNamed(t, f, "MemoryBlob")
-			field := newField("later", 4)
+			field := newField("newcomer", 100)
 			field.OneofIndex, field.Proto3Optional = proto.Int32(0), proto.Bool(true)
 			m.Field = append(m.Field, field)
-			m.OneofDecl = append(m.OneofDecl, &descriptorpb.OneofDescriptorProto{Name: proto.String("_later")})
-		}, "beam_agents.v1.MemoryBlob.later is optional"},
+			m.OneofDecl = append(m.OneofDecl, &descriptorpb.OneofDescriptorProto{Name: proto.String("_newcomer")})
+		}, "beam_agents.v1.MemoryBlob.newcomer is optional"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			file := altered(t, tc.edit)
