@@ -1,0 +1,138 @@
+// Package canonjson writes the one byte form of a JSON value that identities,
+// cache keys and tool arguments are made of.
+//
+// # Behaviour
+//
+// No white space; members sorted by the code points of their names, which is the
+// order of their UTF-8 bytes; UTF-8 as it is, and only these escapes: \" \\ \b
+// \t \n \f \r, and \u00xx (lower case) for the other bytes below 0x20.
+//
+// A number with no fraction and no exponent is an integer of any size and keeps
+// its digits (-0 becomes 0). Every other number is a float64 and is written with
+// the shortest digits that read back as the same float64: plainly and with a
+// fraction (2.0, 0.0001, 1000000000000000.0) while its decimal exponent is
+// between -4 and 15, else as 1e+16, 1.5e-07. So 1e2 becomes 100.0, -0.0 stays,
+// 1e-400 becomes 0.0, and 1e400 is refused.
+//
+// Refused, with an [*Error] that tells the byte offset: anything that is not one
+// JSON text (RFC 8259), a name twice in one object, a number beyond float64, bytes
+// that are not UTF-8, lone surrogates, and nesting deeper than [MaxDepth].
+//
+// The form is a function of the value alone: canonical text is its own canonical
+// form, and equal values in any spelling give equal bytes. An integer and a float
+// are different values: 1 and 1.0 stay apart.
+//
+// Go values are written like this; every other type is refused with [ErrType]:
+//
+//   - nil, nil slices, nil maps and a nil *big.Int as null
+//   - bools, strings, signed and unsigned integers (not uintptr), float32 and
+//     float64, and named types of these kinds; a float always gets a fraction or
+//     an exponent, and a float32 the shortest digits that read back as it
+//   - *big.Int and json.Number
+//   - json.RawMessage: its canonical form is put in its place
+//   - slices and arrays of what is taken, except of bytes
+//   - maps of what is taken whose keys are strings
+//
+// Structs and pointers are refused, and so is a type with a MarshalJSON or
+// MarshalText method: it has a form of its own, which the caller marshals and
+// passes as json.RawMessage.
+//
+// # Limits
+//
+// Nesting is at most [MaxDepth], so that no input exhausts the stack. Time grows
+// with the length of the text, times a logarithm for members that are not sorted
+// yet. [Write] holds 4 KiB of text at a time, but a json.RawMessage as a whole.
+//
+// # Differences
+//
+// From RFC 8785: that sorts names by UTF-16 code units, so U+FFFD and U+1F600
+// change places; it writes every number as ECMAScript does (1.0 as 1, 1e16 as
+// 10000000000000000, -0.0 as 0) and so loses integers above 2^53.
+//
+// From encoding/json: that escapes <, >, &, U+2028 and U+2029, writes 1.0 as 1
+// and uses other limits for exponents, reads integers as float64, replaces bytes
+// that are not UTF-8 and lone surrogates by U+FFFD, and takes the last of two
+// equal names.
+//
+// From other writers of this form: some take the last of two equal names, and
+// some refuse integers above a number of digits.
+package canonjson
+
+import (
+	"io"
+	"sync"
+)
+
+// MaxDepth is how deep arrays and objects may be nested: [[1]] is 2 deep.
+const MaxDepth = 1000
+
+// Marshal returns the canonical form of v. What v may be is listed in the package
+// documentation. The error is an [*Error].
+func Marshal(v any) ([]byte, error) {
+	return Append(nil, v)
+}
+
+// Append appends the canonical form of v to dst, as [Marshal] would return it. On
+// an error it returns dst unchanged, and an [*Error].
+func Append(dst []byte, v any) ([]byte, error) {
+	e := encoders.Get().(*encoder)
+	defer e.release()
+	e.buf = dst
+	err := e.value(v, 0)
+	out := e.buf
+	e.buf = nil
+	if err != nil {
+		return dst, err
+	}
+	return out, nil
+}
+
+// Write writes the canonical form of v to w, most often a hash, in pieces of about
+// 4 KiB. On an error, an [*Error] or that of w, a part may have been written.
+func Write(w io.Writer, v any) error {
+	e := encoders.Get().(*encoder)
+	defer e.release()
+	e.w, e.buf = w, e.own[:0]
+	err := e.value(v, 0)
+	if err == nil {
+		err = e.flush(1)
+	}
+	e.own = e.buf[:0]
+	e.w, e.buf = nil, nil
+	return err
+}
+
+// Canonicalize appends the canonical form of src, one JSON text, to dst. On an
+// error it returns dst unchanged, and an [*Error] whose Offset is that in src. The
+// two slices must not overlap.
+func Canonicalize(dst, src []byte) ([]byte, error) {
+	e := encoders.Get().(*encoder)
+	defer e.release()
+	out, err := e.text.canonicalize(dst, src, 0)
+	if err != nil {
+		return dst, err
+	}
+	return out, nil
+}
+
+// encoders lets calls share their working memory.
+var encoders = sync.Pool{New: func() any { return new(encoder) }}
+
+// keepBytes bounds the memory that a pooled encoder holds on to.
+const keepBytes = 64 << 10
+
+func (e *encoder) release() {
+	clear(e.names) // after an error
+	e.names = keep(e.names, keepBytes/16)
+	e.own = keep(e.own, keepBytes)
+	e.text.release()
+	encoders.Put(e)
+}
+
+// keep empties s for its next use, or drops it where it has grown beyond limit.
+func keep[T any](s []T, limit int) []T {
+	if cap(s) > limit {
+		return nil
+	}
+	return s[:0]
+}
