@@ -238,7 +238,7 @@ func (e *encoder) str(s string) error {
 			e.buf = appendEscape(append(e.buf, s[start:i-1]...), c)
 			start = i
 		}
-		if i-start >= flushBytes {
+		if e.w != nil && len(e.buf)+i-start >= flushBytes {
 			e.buf = append(e.buf, s[start:i]...)
 			start = i
 			if err := e.flush(flushBytes); err != nil {
