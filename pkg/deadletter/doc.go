@@ -1,0 +1,30 @@
+// Package deadletter says why something was not processed, and keeps the input so
+// that it can be processed again.
+//
+// A dead letter is an ActivationErrorRecord. Its reason is a word of a closed list
+// and its detail a JSON object with a code, an error text, the input and the position
+// in an activation. [Letter] is the same as a Go struct: [Letter.Record] writes the
+// wire message, [Read] reads it.
+//
+// # Behaviour
+//
+// On an errors topic a record travels inside an AgentEnvelope, as its external event
+// ([Wrap], [Unwrap]), so that an errors topic is a valid input of a pipeline. When such
+// an envelope itself fails, [Letter.Record] does not wrap it a second time: the result
+// is the first record again with Position.Redriven one higher.
+//
+// Records are deterministic. [Text] cleans what an error says: valid UTF-8, the first
+// line, at most 4 KiB, memory addresses replaced; stacks and the texts of protobuf-go,
+// which differ from binary to binary, never get in.
+//
+// # Limits
+//
+// The input is kept whole, whatever its size, as base64: a record is a third larger
+// than its input. transforms.EncodeErrors sets a bound.
+//
+// # Differences
+//
+// Other writers put any text into detail, and may use reasons that are not in the
+// list. [Read] refuses those with [ErrForeign]; they remain valid records, and every
+// transform passes them on.
+package deadletter

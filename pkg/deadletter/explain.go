@@ -1,0 +1,66 @@
+package deadletter
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"unicode/utf8"
+
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+)
+
+// Explain says why raw is no encoding of m's type: the offset of the first fault in
+// bytes, the field and what is wrong with it. The words are ours, since those of
+// protobuf-go vary from binary to binary. For bytes that do decode the answer has no
+// meaning.
+func Explain(raw []byte, m proto.Message) string {
+	if fault := explain(raw, 0, string(m.ProtoReflect().Descriptor().Name()), m.ProtoReflect().Descriptor()); fault != "" {
+		return fault
+	}
+	return "the bytes are not a valid encoding"
+}
+
+func explain(raw []byte, base int, path string, md protoreflect.MessageDescriptor) string {
+	for off := 0; off < len(raw); {
+		num, typ, n := protowire.ConsumeTag(raw[off:])
+		if n < 0 {
+			return fmt.Sprintf("byte %d: %s: the tag of a field %s", base+off, path, wireFault(n))
+		}
+		if num > protowire.MaxValidNumber { // which ConsumeTag lets pass
+			return fmt.Sprintf("byte %d: %s: the tag of a field is not valid", base+off, path)
+		}
+		name := fmt.Sprintf("field %d of %s", num, path)
+		fd := md.Fields().ByNumber(num)
+		if fd != nil {
+			name = fmt.Sprintf("%s.%s", path, fd.Name())
+		}
+		value := off + n
+		n = protowire.ConsumeFieldValue(num, typ, raw[value:])
+		if n < 0 {
+			return fmt.Sprintf("byte %d: %s %s", base+off, name, wireFault(n))
+		}
+		if fd != nil && typ == protowire.BytesType {
+			content, prefix := protowire.ConsumeBytes(raw[value:])
+			start := base + value + prefix - len(content)
+			switch {
+			case fd.Kind() == protoreflect.StringKind && !utf8.Valid(content):
+				return fmt.Sprintf("byte %d: %s is not UTF-8", start, name)
+			case fd.Message() != nil:
+				if fault := explain(content, start, name, fd.Message()); fault != "" {
+					return fault
+				}
+			}
+		}
+		off = value + n
+	}
+	return ""
+}
+
+func wireFault(n int) string {
+	if errors.Is(protowire.ParseError(n), io.ErrUnexpectedEOF) {
+		return "is cut short"
+	}
+	return "is not valid"
+}

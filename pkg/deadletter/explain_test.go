@@ -1,0 +1,58 @@
+package deadletter
+
+import (
+	"strings"
+	"testing"
+
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
+
+	pb "github.com/beamagents/beamagents-go/proto/beam_agents/v1"
+)
+
+func field(num protowire.Number, content ...byte) []byte {
+	return protowire.AppendBytes(protowire.AppendTag(nil, num, protowire.BytesType), content)
+}
+
+func TestExplain(t *testing.T) {
+	for name, tc := range map[string]struct {
+		raw  []byte
+		want string
+	}{
+		"a tag that is cut short":   {[]byte{0x80}, "byte 0: AgentEnvelope: the tag of a field is cut short"},
+		"field number 0":            {[]byte{0x10, 1, 0x00}, "byte 2: AgentEnvelope: the tag of a field is not valid"},
+		"a field number too large":  {[]byte{0xe8, 0xcb, 0xcb, 0xcb, 0x30, 0}, "byte 0: AgentEnvelope: the tag of a field is not valid"},
+		"a value that is cut short": {[]byte{0x0a, 9, 'k'}, "byte 0: AgentEnvelope.entity_key is cut short"},
+		"a number too long":         {append([]byte{0x10}, []byte(strings.Repeat("\xff", 11))...), "byte 0: AgentEnvelope.event_time_ms is not valid"},
+		"an unknown field":          {[]byte{0x7a, 5}, "byte 0: field 15 of AgentEnvelope is cut short"},
+		"an open group":             {[]byte{0x43}, "byte 0: field 8 of AgentEnvelope is cut short"},
+		"text in a message":         {field(4, field(1, 'i', 0xff)...), "byte 4: AgentEnvelope.tool_result.intent_id is not UTF-8"},
+		"a message in a message":    {append(field(1, 'k'), field(5, 0x0a, 7)...), "byte 5: AgentEnvelope.approval.intent_id is cut short"},
+	} {
+		if got := Explain(tc.raw, &pb.AgentEnvelope{}); got != tc.want {
+			t.Errorf("%s: %q, want %q", name, got, tc.want)
+		}
+	}
+	attribute := field(8, append(field(1, 'a'), field(2, 0xff)...)...)
+	const want = "byte 7: TraceEvent.attributes.value is not UTF-8"
+	if got := Explain(attribute, &pb.TraceEvent{}); got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// Explain finds a fault exactly in what protobuf refuses.
+func FuzzExplain(f *testing.F) {
+	messages := []proto.Message{&pb.AgentEnvelope{}, &pb.StateSnapshot{}, &pb.TraceEvent{}, &pb.ActivationErrorRecord{}}
+	f.Add(uint8(0), field(4, field(1, 'i', 0xff)...))
+	f.Add(uint8(1), field(5, 0x12, 3, 0x0a, 1, 0xff))
+	f.Add(uint8(2), field(8, append(field(1, 'a'), field(2, 0xff)...)...))
+	f.Add(uint8(3), []byte{0x43, 0x44, 0x4b})
+	f.Fuzz(func(t *testing.T, which uint8, raw []byte) {
+		m := messages[int(which)%len(messages)].ProtoReflect().New().Interface()
+		err := proto.Unmarshal(raw, m)
+		fault := explain(raw, 0, string(m.ProtoReflect().Descriptor().Name()), m.ProtoReflect().Descriptor())
+		if (err != nil) != (fault != "") {
+			t.Fatalf("protobuf says %v, we %q", err, fault)
+		}
+	})
+}

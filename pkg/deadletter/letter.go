@@ -1,0 +1,282 @@
+package deadletter
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/beamagents/beamagents-go/pkg/canonjson"
+	pb "github.com/beamagents/beamagents-go/proto/beam_agents/v1"
+)
+
+// MaxErrorBytes is the bound of an error text in a record, in bytes.
+const MaxErrorBytes = 4096
+
+var (
+	// ErrForeign is the error of [Read] for a record that is not written by the rules of
+	// this package: another program's.
+	ErrForeign = errors.New("not a dead letter of the closed list")
+	// ErrUnwrap is the error of [Unwrap] for an envelope that holds no record.
+	ErrUnwrap = errors.New("envelope holds no dead letter")
+)
+
+// InputKind is what the input of a dead letter is, and so what to do with it.
+type InputKind string
+
+// The kinds of input.
+const (
+	// NoInput: nothing came in, a timer fired. A Letter without a kind has this one.
+	NoInput InputKind = "none"
+	// BytesInput: bytes as they were received.
+	BytesInput InputKind = "bytes"
+	// EnvelopeInput: a deterministic AgentEnvelope.
+	EnvelopeInput InputKind = "envelope"
+	// EventInput: an event of the agent event protocol, as it was received.
+	EventInput InputKind = "event"
+	// IntentInput: a deterministic ToolIntent.
+	IntentInput InputKind = "intent"
+)
+
+// Letter is a dead letter. It is written with [Letter.Record] and read with [Read].
+type Letter struct {
+	// Reason and Code say why. The code must be one of the reason's.
+	Reason Reason
+	Code   Code
+	// Error says more, for people. Record makes it valid UTF-8, cuts it to its first
+	// line and to MaxErrorBytes, and replaces memory addresses.
+	Error string
+	// EntityKey is the key of the element, else of the envelope or intent, else empty.
+	EntityKey []byte
+	// EventTimeMS is the event time of what failed, in ms of the Unix epoch.
+	EventTimeMS int64
+	// InputKind and Input are what failed, whole. To try again, send an input of kind
+	// bytes or envelope to the topic it came from.
+	InputKind InputKind
+	Input     []byte
+	// Position is where in an activation it failed.
+	Position Position
+}
+
+// Position is where in an activation something failed. The zero value, and each nil
+// or empty member, is "not known" and left out of the record.
+type Position struct {
+	// Seq is the number of the activation within its key.
+	Seq *int64 `json:"seq,omitempty"`
+	// Step is the step cursor.
+	Step *int64 `json:"step,omitempty"`
+	// LastEvent is the last trace event that was staged.
+	LastEvent string `json:"last_event,omitempty"`
+	// Intents is how many intents were staged.
+	Intents *int64 `json:"intents,omitempty"`
+	// ModelCalls is how many calls reached a model.
+	ModelCalls *int64 `json:"model_calls,omitempty"`
+	// IntentID is the intent that is concerned.
+	IntentID string `json:"intent_id,omitempty"`
+	// DeadlineMS is the deadline of the suspension, in ms of the Unix epoch.
+	DeadlineMS *int64 `json:"deadline_ms,omitempty"`
+	// Arrival is the number under which an event was deferred.
+	Arrival *int64 `json:"arrival,omitempty"`
+	// Redriven is how often this record came back as an input and failed again.
+	Redriven int64 `json:"redriven,omitempty"`
+}
+
+// detail is the JSON in a record. Its canonical form is what is written.
+type detail struct {
+	Code      Code      `json:"code"`
+	Error     string    `json:"error,omitempty"`
+	Input     *[]byte   `json:"input,omitempty"` // a pointer: an empty input is one, too
+	InputKind InputKind `json:"input_kind"`
+	Position  *Position `json:"position,omitempty"`
+}
+
+// Record returns the letter as a wire message. An input that is an envelope around a
+// dead letter is not wrapped again: the record in it is returned with its
+// Position.Redriven one higher, and this letter's own reason is dropped.
+//
+// It fails only on a reason or code that is not in the list, or a letter without a
+// kind of input that has one.
+func (l Letter) Record() (*pb.ActivationErrorRecord, error) {
+	if !slices.Contains(codes[l.Reason], l.Code) {
+		return nil, fmt.Errorf("deadletter: code %q is not one of reason %q", l.Code, l.Reason)
+	}
+	if l.InputKind == "" {
+		l.InputKind = NoInput
+	}
+	d := detail{Code: l.Code, Error: cleanText(l.Error), InputKind: l.InputKind}
+	switch l.InputKind {
+	case NoInput:
+		if l.Input != nil {
+			return nil, errors.New("deadletter: an input needs its InputKind")
+		}
+	case BytesInput, EnvelopeInput, EventInput, IntentInput:
+		input := append([]byte{}, l.Input...) // never nil, which JSON writes as null
+		d.Input = &input
+	default:
+		return nil, fmt.Errorf("deadletter: %q is not a kind of input", l.InputKind)
+	}
+	if l.InputKind == BytesInput || l.InputKind == EnvelopeInput {
+		if rec := redriven(l.Input); rec != nil {
+			return rec, nil
+		}
+	}
+	if l.Position != (Position{}) {
+		p := l.Position
+		p.LastEvent, p.IntentID = cleanText(p.LastEvent), cleanText(p.IntentID)
+		d.Position = &p
+	}
+	text, err := d.canonical()
+	if err != nil {
+		return nil, fmt.Errorf("deadletter: detail: %w", err)
+	}
+	return &pb.ActivationErrorRecord{
+		EntityKey:   l.EntityKey,
+		Reason:      string(l.Reason),
+		Detail:      string(text),
+		EventTimeMs: l.EventTimeMS,
+	}, nil
+}
+
+// Read returns a record as a Letter. A record that was written by other rules than
+// this package's gives [ErrForeign]; members that a newer version added are ignored.
+func Read(rec *pb.ActivationErrorRecord) (Letter, error) {
+	l := Letter{
+		Reason:      Reason(rec.GetReason()),
+		EntityKey:   rec.GetEntityKey(),
+		EventTimeMS: rec.GetEventTimeMs(),
+	}
+	text := []byte(rec.GetDetail())
+	canonical, err := canonjson.Canonicalize(nil, text)
+	if err != nil || !bytes.Equal(canonical, text) {
+		return Letter{}, fmt.Errorf("deadletter: detail is not canonical JSON: %w", ErrForeign)
+	}
+	var d detail
+	if err := json.Unmarshal(text, &d); err != nil {
+		return Letter{}, fmt.Errorf("deadletter: detail has another shape: %w", ErrForeign)
+	}
+	if !slices.Contains(codes[l.Reason], d.Code) {
+		return Letter{}, fmt.Errorf("deadletter: reason %q with code %q: %w", l.Reason, d.Code, ErrForeign)
+	}
+	l.Code, l.Error, l.InputKind = d.Code, d.Error, d.InputKind
+	if l.InputKind == "" {
+		l.InputKind = NoInput
+	}
+	if d.Input != nil {
+		l.Input = *d.Input
+	}
+	if d.Position != nil {
+		l.Position = *d.Position
+	}
+	return l, nil
+}
+
+// Wrap puts a record into the envelope in which it travels on an errors topic: same
+// key, same event time, the record's deterministic bytes as external event. It fails
+// on text that is not UTF-8.
+func Wrap(rec *pb.ActivationErrorRecord) (*pb.AgentEnvelope, error) {
+	b, err := proto.MarshalOptions{Deterministic: true}.Marshal(rec)
+	if err != nil {
+		return nil, fmt.Errorf("deadletter: wrap: %w", err)
+	}
+	return &pb.AgentEnvelope{
+		EntityKey:   rec.GetEntityKey(),
+		EventTimeMs: rec.GetEventTimeMs(),
+		Payload:     &pb.AgentEnvelope_ExternalEvent{ExternalEvent: b},
+	}, nil
+}
+
+// Unwrap returns the record that an envelope holds, whoever wrote it, or [ErrUnwrap].
+func Unwrap(env *pb.AgentEnvelope) (*pb.ActivationErrorRecord, error) {
+	event, ok := env.GetPayload().(*pb.AgentEnvelope_ExternalEvent)
+	if !ok {
+		return nil, fmt.Errorf("deadletter: no external_event: %w", ErrUnwrap)
+	}
+	rec := new(pb.ActivationErrorRecord)
+	if err := proto.Unmarshal(event.ExternalEvent, rec); err != nil {
+		return nil, fmt.Errorf("deadletter: external_event: %s: %w", Explain(event.ExternalEvent, rec), ErrUnwrap)
+	}
+	if rec.GetReason() == "" {
+		return nil, fmt.Errorf("deadletter: external_event has no reason: %w", ErrUnwrap)
+	}
+	return rec, nil
+}
+
+// redriven returns the record in an envelope around one of our dead letters, counted
+// up by one; nil for any other input.
+func redriven(input []byte) *pb.ActivationErrorRecord {
+	env := new(pb.AgentEnvelope)
+	if proto.Unmarshal(input, env) != nil {
+		return nil
+	}
+	rec, err := Unwrap(env)
+	if err != nil || len(rec.ProtoReflect().GetUnknown()) > 0 {
+		return nil
+	}
+	letter, err := Read(rec)
+	if err != nil {
+		return nil
+	}
+	// Edited as a tree, so that members of a newer version survive.
+	tree := map[string]any{}
+	if decodeTree(rec.GetDetail(), &tree) != nil {
+		return nil
+	}
+	position, _ := tree["position"].(map[string]any)
+	if position == nil {
+		position = map[string]any{}
+	}
+	count := letter.Position.Redriven
+	if count < math.MaxInt64 {
+		count++
+	}
+	position["redriven"] = count
+	tree["position"] = position
+	text, err := canonjson.Marshal(tree)
+	if err != nil {
+		return nil
+	}
+	rec.Detail = string(text)
+	return rec
+}
+
+// canonical returns the detail as canonical JSON.
+func (d detail) canonical() ([]byte, error) {
+	b, err := json.Marshal(d)
+	if err != nil {
+		return nil, err
+	}
+	return canonjson.Canonicalize(nil, b)
+}
+
+func decodeTree(text string, tree *map[string]any) error {
+	dec := json.NewDecoder(strings.NewReader(text))
+	dec.UseNumber() // a float64 would round large integers
+	return dec.Decode(tree)
+}
+
+var address = regexp.MustCompile(`0x[0-9a-f]{6,16}`)
+
+// cleanText makes an error's text fit for a record: the same on every retry, valid
+// UTF-8, bounded.
+func cleanText(s string) string {
+	if i := strings.IndexAny(s, "\r\n"); i >= 0 {
+		s = s[:i]
+	}
+	s = strings.ToValidUTF8(s, string(utf8.RuneError))
+	s = address.ReplaceAllLiteralString(s, "0x?")
+	if len(s) <= MaxErrorBytes {
+		return s
+	}
+	end := MaxErrorBytes
+	for !utf8.RuneStart(s[end]) {
+		end--
+	}
+	return s[:end]
+}
