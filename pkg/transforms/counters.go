@@ -1,0 +1,43 @@
+package transforms
+
+import (
+	"context"
+
+	"github.com/apache/beam/sdks/v2/go/pkg/beam"
+
+	"github.com/beamagents/beamagents-go/pkg/deadletter"
+	pb "github.com/beamagents/beamagents-go/proto/beam_agents/v1"
+)
+
+// MetricsNamespace is the namespace of all counters of this package.
+const MetricsNamespace = "beam_agents.runtime"
+
+var (
+	envelopesParsed = beam.NewCounter(MetricsNamespace, "envelopes_parsed")
+
+	routedEvents         = beam.NewCounter(MetricsNamespace, "envelopes_routed_event")
+	routedToolResults    = beam.NewCounter(MetricsNamespace, "envelopes_routed_tool_result")
+	routedApprovals      = beam.NewCounter(MetricsNamespace, "envelopes_routed_approval")
+	routedExportRequests = beam.NewCounter(MetricsNamespace, "envelopes_routed_export_request")
+
+	errorsByReason = func() map[deadletter.Reason]beam.Counter {
+		counters := map[deadletter.Reason]beam.Counter{}
+		for _, r := range deadletter.Reasons() {
+			counters[r] = beam.NewCounter(MetricsNamespace, "errors_"+string(r))
+		}
+		return counters
+	}()
+)
+
+// bury emits the letter's record and counts it. An error is a bug of the caller: a
+// reason or code outside the list.
+func bury(ctx context.Context, l deadletter.Letter, emit func(*pb.ActivationErrorRecord)) error {
+	rec, err := l.Record()
+	if err != nil {
+		return err
+	}
+	// Not the letter's reason: a dead letter that failed again keeps its first one.
+	errorsByReason[deadletter.Reason(rec.GetReason())].Inc(ctx, 1)
+	emit(rec)
+	return nil
+}

@@ -1,0 +1,24 @@
+package transforms
+
+import (
+	"github.com/apache/beam/sdks/v2/go/pkg/beam"
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"
+
+	pb "github.com/beamagents/beamagents-go/proto/beam_agents/v1"
+)
+
+func init() {
+	register.DoFn1x2[*pb.AgentEnvelope, []byte, *pb.AgentEnvelope](&keyFn{})
+}
+
+// KeyByEntity puts each envelope of a PCollection<*pb.AgentEnvelope> under its
+// entity_key: PCollection<KV<[]byte, *pb.AgentEnvelope>>. The empty key is a key.
+func KeyByEntity(s beam.Scope, col beam.PCollection) beam.PCollection {
+	return beam.ParDo(s.Scope("KeyByEntity"), &keyFn{}, col)
+}
+
+type keyFn struct{}
+
+func (*keyFn) ProcessElement(env *pb.AgentEnvelope) ([]byte, *pb.AgentEnvelope) {
+	return env.GetEntityKey(), env
+}

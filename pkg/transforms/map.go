@@ -1,0 +1,150 @@
+package transforms
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+	"strings"
+
+	"github.com/apache/beam/sdks/v2/go/pkg/beam"
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/core/runtime"
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/core/util/reflectx"
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/beamagents/beamagents-go/pkg/deadletter"
+	pb "github.com/beamagents/beamagents-go/proto/beam_agents/v1"
+)
+
+func init() {
+	register.DoFn4x1[
+		context.Context, *pb.AgentEnvelope, func(*pb.AgentEnvelope), func(*pb.ActivationErrorRecord), error,
+	](&mapFn{})
+	register.Emitter1[*pb.AgentEnvelope]()
+}
+
+// Mapped is the result of [MapEnvelopes].
+type Mapped struct {
+	// Envelopes: PCollection<*pb.AgentEnvelope>, what the function returned.
+	Envelopes beam.PCollection
+	// Errors: PCollection<*pb.ActivationErrorRecord>, with the envelopes it failed on.
+	Errors beam.PCollection
+}
+
+// MapEnvelopes applies fn to each envelope of a PCollection<*pb.AgentEnvelope>.
+//
+// An element on which fn returns an error or nil, panics or calls runtime.Goexit is a
+// dead letter function_error with the envelope as it came in; so is one for which fn
+// returns an envelope that cannot be encoded. The rest of the bundle goes on. fn may
+// change and return the envelope it is given: it is a copy. The element keeps its
+// timestamp, also when fn changes event_time_ms.
+//
+// A worker finds fn by its name. It must be a function declared at package level: a
+// closure or a method value is refused. Register it in an init function with
+// beam.RegisterFunction; a test binary, or one linked with -s -w, finds no other.
+func MapEnvelopes(
+	s beam.Scope, fn func(context.Context, *pb.AgentEnvelope) (*pb.AgentEnvelope, error), col beam.PCollection,
+) Mapped {
+	if err := checkFunction(fn); err != nil {
+		panic(fmt.Errorf("transforms.MapEnvelopes: %w", err))
+	}
+	envelopes, errs := beam.ParDo2(s.Scope("MapEnvelopes"), &mapFn{Fn: beam.EncodedFunc{Fn: reflectx.MakeFunc(fn)}}, col)
+	return Mapped{Envelopes: envelopes, Errors: errs}
+}
+
+// checkFunction says whether a worker will find fn.
+func checkFunction(fn any) error {
+	if reflect.ValueOf(fn).IsNil() {
+		return fmt.Errorf("the function is nil")
+	}
+	name := reflectx.FunctionName(fn)
+	// pkg/path.Name is declared at package level; a closure is pkg/path.Outer.func1 and a
+	// method value pkg/path.T.Name-fm. Dots in the last element of a path are escaped.
+	base := name[strings.LastIndexByte(name, '/')+1:]
+	if strings.Count(base, ".") != 1 || strings.HasSuffix(base, "-fm") {
+		return fmt.Errorf("%s is a closure or a method value, which a worker cannot find by its name: "+
+			"use a function declared at package level", name)
+	}
+	if _, err := runtime.ResolveFunction(name, reflect.TypeOf(fn)); err != nil {
+		return fmt.Errorf("a worker would not find %s by its name: call beam.RegisterFunction with it in an init function", name)
+	}
+	return nil
+}
+
+type mapFn struct {
+	Fn beam.EncodedFunc
+
+	fn func(context.Context, *pb.AgentEnvelope) (*pb.AgentEnvelope, error)
+}
+
+// Setup resolves the function once.
+func (f *mapFn) Setup() error {
+	resolved, err := runtime.ResolveFunction(f.Fn.Fn.Name(), f.Fn.Fn.Type())
+	if err != nil {
+		return fmt.Errorf("transforms.MapEnvelopes: %w", err)
+	}
+	fn, ok := resolved.(func(context.Context, *pb.AgentEnvelope) (*pb.AgentEnvelope, error))
+	if !ok {
+		return fmt.Errorf("transforms.MapEnvelopes: %s has become a %T", f.Fn.Fn.Name(), resolved)
+	}
+	f.fn = fn
+	return nil
+}
+
+func (f *mapFn) ProcessElement(
+	ctx context.Context, env *pb.AgentEnvelope, emit func(*pb.AgentEnvelope), errs func(*pb.ActivationErrorRecord),
+) error {
+	out, code, text := f.call(ctx, proto.CloneOf(env))
+	if code == "" {
+		emit(out)
+		return nil
+	}
+	l, err := envelopeLetter(env.GetEntityKey(), env)
+	if err != nil {
+		return err
+	}
+	l.Reason, l.Code, l.Error = deadletter.FunctionError, code, text
+	return bury(ctx, l, errs)
+}
+
+// call runs the user's function on a goroutine of its own, since runtime.Goexit on
+// Beam's would end the bundle without an answer. A code says that it failed.
+func (f *mapFn) call(ctx context.Context, env *pb.AgentEnvelope) (out *pb.AgentEnvelope, code deadletter.Code, text string) {
+	code, text = deadletter.Exited, "the function called runtime.Goexit"
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		defer func() {
+			if p := recover(); p != nil {
+				out, code, text = nil, deadletter.Panicked, fmt.Sprint(p)
+			}
+		}()
+		result, err := f.fn(ctx, env)
+		switch {
+		case err != nil:
+			// Sprint survives an Error method that panics.
+			reason := fmt.Sprint(err)
+			code, text = deadletter.Failed, reason
+		case result == nil:
+			code, text = deadletter.Failed, "the function returned neither an envelope nor an error"
+		default:
+			out, code, text = detach(result)
+		}
+	}()
+	<-done
+	return out, code, text
+}
+
+// detach returns an envelope as its bytes say it, free of what the user's code may
+// still hold. One that cannot be encoded would fail the coder, and so the bundle.
+func detach(env *pb.AgentEnvelope) (*pb.AgentEnvelope, deadletter.Code, string) {
+	out := new(pb.AgentEnvelope)
+	b, err := proto.Marshal(env)
+	if err == nil {
+		err = proto.Unmarshal(b, out)
+	}
+	if err != nil {
+		return nil, deadletter.Failed, "the function returned an envelope with text that is not UTF-8"
+	}
+	return out, "", ""
+}

@@ -1,0 +1,142 @@
+package transforms
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/apache/beam/sdks/v2/go/pkg/beam"
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/core/graph/mtime"
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/core/graph/window"
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"
+	"google.golang.org/protobuf/proto"
+
+	_ "github.com/beamagents/beamagents-go/pkg/coders" // deterministic coders of what is emitted
+	"github.com/beamagents/beamagents-go/pkg/deadletter"
+	pb "github.com/beamagents/beamagents-go/proto/beam_agents/v1"
+)
+
+// DefaultMaxBytes is the default bound of an envelope's encoding: 10 MiB.
+const DefaultMaxBytes = 10 << 20
+
+// maxEventTimeMS is the last ms of the year 9999.
+const maxEventTimeMS = 253402300799999
+
+func init() {
+	register.DoFn5x1[
+		context.Context, beam.EventTime, []byte,
+		func(beam.EventTime, *pb.AgentEnvelope), func(*pb.ActivationErrorRecord), error,
+	](&parseFn{})
+	register.Emitter2[beam.EventTime, *pb.AgentEnvelope]()
+	register.Emitter1[*pb.ActivationErrorRecord]()
+}
+
+// ParseParams are the options of [ParseEnvelopes].
+type ParseParams struct {
+	// MaxEnvelopeBytes bounds the encoding of one envelope, in bytes; 0 is
+	// DefaultMaxBytes. Longer elements are dead letters, unparsed and whole.
+	MaxEnvelopeBytes int
+	// KeepTimestamps leaves each element at the timestamp it has. By default an
+	// envelope is emitted at its event_time_ms, so that timers and windows downstream
+	// follow the event time even when a backlog is replayed.
+	KeepTimestamps bool
+}
+
+func (p ParseParams) validate() error {
+	if p.MaxEnvelopeBytes < 0 {
+		return fmt.Errorf("ParseParams.MaxEnvelopeBytes is %d; set a positive number of bytes, or 0 for %d",
+			p.MaxEnvelopeBytes, DefaultMaxBytes)
+	}
+	return nil
+}
+
+// Parsed is the result of [ParseEnvelopes].
+type Parsed struct {
+	// Envelopes are the usable ones: PCollection<*pb.AgentEnvelope>.
+	Envelopes beam.PCollection
+	// Errors are the others, as dead letters: PCollection<*pb.ActivationErrorRecord>.
+	Errors beam.PCollection
+}
+
+// ParseEnvelopes decodes a PCollection<[]byte> of AgentEnvelopes.
+//
+// A dead letter has the reason malformed_envelope and the bytes as received. Its code
+// is oversize, unparsable, empty_payload (no variant, and no unknown field either: an
+// envelope of a newer schema passes, and Route names it) or bad_event_time (outside 0
+// to 253402300799999 ms). It keeps the element's timestamp.
+//
+// Moved to their event time, elements may be late for the watermark of the source, and
+// an idle source must advance its watermark or no event-time timer fires. Since they
+// may also leave the window they are in, windowed input is refused, unless
+// KeepTimestamps is set: window the output.
+func ParseEnvelopes(s beam.Scope, params ParseParams, col beam.PCollection) Parsed {
+	if err := params.validate(); err != nil {
+		panic(fmt.Errorf("transforms.ParseEnvelopes: %w", err))
+	}
+	if !params.KeepTimestamps && col.WindowingStrategy().Fn.Kind != window.GlobalWindows {
+		panic(fmt.Errorf("transforms.ParseEnvelopes: the input is in %v, and envelopes move to their event time: "+
+			"apply the windows to the output, or set ParseParams.KeepTimestamps", col.WindowingStrategy().Fn))
+	}
+	if params.MaxEnvelopeBytes == 0 {
+		params.MaxEnvelopeBytes = DefaultMaxBytes
+	}
+	s = s.Scope("ParseEnvelopes")
+	envelopes, errs := beam.ParDo2(s, &parseFn{
+		MaxEnvelopeBytes: params.MaxEnvelopeBytes,
+		KeepTimestamps:   params.KeepTimestamps,
+	}, col)
+	return Parsed{Envelopes: envelopes, Errors: errs}
+}
+
+type parseFn struct {
+	MaxEnvelopeBytes int
+	KeepTimestamps   bool
+}
+
+func (f *parseFn) ProcessElement(
+	ctx context.Context, ts beam.EventTime, raw []byte,
+	emit func(beam.EventTime, *pb.AgentEnvelope), errs func(*pb.ActivationErrorRecord),
+) error {
+	env, code, text := parseEnvelope(raw, f.MaxEnvelopeBytes)
+	if code != "" {
+		return bury(ctx, deadletter.Letter{
+			Reason: deadletter.MalformedEnvelope, Code: code, Error: text,
+			EntityKey: env.GetEntityKey(), EventTimeMS: dateMS(ts),
+			InputKind: deadletter.BytesInput, Input: raw,
+		}, errs)
+	}
+	envelopesParsed.Inc(ctx, 1)
+	if !f.KeepTimestamps {
+		ts = mtime.FromMilliseconds(env.GetEventTimeMs())
+	}
+	emit(ts, env)
+	return nil
+}
+
+// parseEnvelope decodes raw. A code says that the envelope is unusable and text why;
+// the envelope is what could be read all the same.
+func parseEnvelope(raw []byte, maxBytes int) (env *pb.AgentEnvelope, code deadletter.Code, text string) {
+	if len(raw) > maxBytes {
+		return nil, deadletter.Oversize, fmt.Sprintf("%d bytes, the limit is %d", len(raw), maxBytes)
+	}
+	env = new(pb.AgentEnvelope)
+	if err := proto.Unmarshal(raw, env); err != nil {
+		return nil, deadletter.Unparsable, deadletter.Explain(raw, env)
+	}
+	switch t := env.GetEventTimeMs(); {
+	case env.GetPayload() == nil && len(env.ProtoReflect().GetUnknown()) == 0:
+		return env, deadletter.EmptyPayload, emptyPayload
+	case t < 0 || t > maxEventTimeMS:
+		return env, deadletter.BadEventTime, fmt.Sprintf("event_time_ms is %d, the range is 0 to %d", t, int64(maxEventTimeMS))
+	}
+	return env, "", ""
+}
+
+const emptyPayload = "the envelope has no payload"
+
+// dateMS is an element's timestamp as a date, 0 where it is none (the bounds of time).
+func dateMS(ts beam.EventTime) int64 {
+	if ms := ts.Milliseconds(); ms >= 0 && ms <= maxEventTimeMS {
+		return ms
+	}
+	return 0
+}
