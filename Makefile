@@ -1,0 +1,70 @@
+# `make help` lists the targets. `make test` installs nothing; the targets that need
+# tools build them from tools/go.mod into .bin.
+
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+BIN := $(CURDIR)/.bin
+FUZZTIME ?= 5s
+GO_PACKAGES := ./...
+
+.PHONY: help
+help: ## List the targets.
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
+
+.PHONY: demo
+demo: ## Run the main job on the embedded runner, with the samples it ships with.
+	go run ./examples/route --input examples/route/sample/sample.jsonl --out out/route-jsonl
+	go run ./examples/route --input examples/route/sample/sample.binpb --out out/route-binpb
+
+.PHONY: test
+test: ## Run all tests with the race detector, then each fuzz target for 5 seconds.
+	go test -race -timeout 15m $(GO_PACKAGES)
+	@$(MAKE) --no-print-directory fuzz
+
+.PHONY: fuzz
+fuzz: ## Run each fuzz target for FUZZTIME (5s).
+	@grep -rl --include='*_test.go' '^func Fuzz' . | xargs -n1 dirname | sort -u | while read -r dir; do \
+		for target in $$(grep -hoE '^func Fuzz[A-Za-z0-9_]+' "$$dir"/*_test.go | cut -d' ' -f2 | sort -u); do \
+			echo "fuzz $$dir $$target"; \
+			go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) -timeout 10m "$$dir"; \
+		done; \
+	done
+
+.PHONY: bench
+bench: ## Run the benchmarks.
+	go test -run '^$$' -bench . -benchmem $(GO_PACKAGES)
+
+.PHONY: soak
+soak: ## Run the long tests: a million envelopes in flat memory.
+	go test -tags soak -run '^TestSoak' -v -timeout 60m $(GO_PACKAGES)
+
+.PHONY: generate
+generate: $(BIN)/buf $(BIN)/protoc-gen-go ## Generate Go from the .proto files.
+	$(BIN)/buf generate
+
+.PHONY: check-generated
+check-generated: $(BIN)/buf $(BIN)/protoc-gen-go ## Fail if make generate would change anything.
+	@dir=$$(mktemp -d); trap 'rm -rf "$$dir"' EXIT; \
+	$(BIN)/buf generate --output "$$dir"; \
+	for f in $$(cd "$$dir" && find . -type f) $$(find proto -name '*.pb.go'); do \
+		diff -u "$$f" "$$dir/$$f" || { echo "$$f is out of date: run make generate" >&2; exit 1; }; \
+	done
+	$(BIN)/buf breaking proto --against proto/baseline/release.binpb
+
+.PHONY: lint
+lint: $(BIN)/buf $(BIN)/golangci-lint ## Lint Go and the .proto files.
+	$(BIN)/buf lint
+	$(BIN)/golangci-lint run $(GO_PACKAGES)
+
+.PHONY: tools
+tools: $(BIN)/buf $(BIN)/golangci-lint $(BIN)/protoc-gen-go ## Build the tools of the other targets.
+
+$(BIN)/buf: tools/go.mod
+	cd tools && go build -o $@ github.com/bufbuild/buf/cmd/buf
+
+$(BIN)/golangci-lint: tools/go.mod
+	cd tools && go build -o $@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+
+# From go.mod, not from tools: the generator has the version of the runtime.
+$(BIN)/protoc-gen-go: go.mod
+	go build -o $@ google.golang.org/protobuf/cmd/protoc-gen-go

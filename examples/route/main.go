@@ -1,0 +1,160 @@
+// Route is the main job: it reads AgentEnvelopes from a file, parses, keys and routes
+// them, and writes each kind, and the dead letters, to a folder of its own.
+//
+//	go run ./examples/route --input FILE --out DIR [--format jsonl|delimited] [--runner prism|direct]
+//
+// It ends with a table of counts. Exit status: 0 when the pipeline ran, dead letters
+// or not; 1 when it failed; 2 for a wrong flag, a missing file or an unwritable folder.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/apache/beam/sdks/v2/go/pkg/beam"
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/core/metrics"
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/log"
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/runners"
+	_ "github.com/apache/beam/sdks/v2/go/pkg/beam/runners/direct"
+	_ "github.com/apache/beam/sdks/v2/go/pkg/beam/runners/prism"
+
+	"github.com/beamagents/beamagents-go/pkg/transforms"
+)
+
+// options are the flags, checked.
+type options struct {
+	input, out, format, runner string
+}
+
+func main() {
+	var o options
+	flag.StringVar(&o.input, "input", "", "file of AgentEnvelopes")
+	flag.StringVar(&o.out, "out", "", "folder for the outputs, created if need be")
+	flag.StringVar(&o.format, "format", "", "jsonl (protobuf JSON, one a line) or delimited (varint length and bytes); by default from the file's name")
+	flag.Usage = func() {
+		fmt.Fprintln(os.Stderr, "usage: route --input FILE --out DIR [--format jsonl|delimited] [--runner prism|direct]")
+	}
+	flag.Parse()
+	o.runner = *runners.Runner
+	if err := o.validate(flag.Args()); err != nil {
+		fmt.Fprintln(os.Stderr, "route:", err)
+		os.Exit(2)
+	}
+	log.LogLevel = "warn" // at "info" the embedded runner reports every step it takes
+	beam.Init()
+	if err := run(context.Background(), o, os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, "route:", err)
+		os.Exit(1)
+	}
+}
+
+// validate fills in the defaults, and finds whatever would only fail in a worker.
+func (o *options) validate(args []string) error {
+	switch {
+	case len(args) > 0:
+		return fmt.Errorf("unexpected argument %q", args[0])
+	case o.input == "":
+		return errors.New("--input is missing: name a file of envelopes")
+	case o.out == "":
+		return errors.New("--out is missing: name a folder for the outputs")
+	}
+	if o.runner == "" {
+		o.runner = "prism"
+	}
+	if o.runner != "prism" && o.runner != "direct" {
+		return fmt.Errorf("--runner %q is not in this binary: use prism or direct", o.runner)
+	}
+	if o.format == "" {
+		switch ext := filepath.Ext(o.input); ext {
+		case ".jsonl", ".ndjson":
+			o.format = formatJSONL
+		case ".binpb", ".pb":
+			o.format = formatDelimited
+		default:
+			return fmt.Errorf("cannot tell the format of %s from its name: set --format to jsonl or delimited", o.input)
+		}
+	}
+	if o.format != formatJSONL && o.format != formatDelimited {
+		return fmt.Errorf("--format %q is unknown: use jsonl or delimited", o.format)
+	}
+	info, err := os.Stat(o.input)
+	switch {
+	case err != nil:
+		return fmt.Errorf("cannot read the input: %w", err)
+	case !info.Mode().IsRegular():
+		return fmt.Errorf("cannot read the input: %s is not a file", o.input)
+	}
+	f, err := os.Open(o.input)
+	if err != nil {
+		return fmt.Errorf("cannot read the input: %w", err)
+	}
+	_ = f.Close() // opened to see that it can be
+	return prepare(o.out, info)
+}
+
+// run builds and runs the pipeline, and prints the table.
+func run(ctx context.Context, o options, stdout io.Writer) error {
+	p, s := beam.NewPipelineWithRoot()
+	build(s, o)
+	result, err := beam.Run(ctx, o.runner, p)
+	if err != nil {
+		return err
+	}
+	return printCounts(stdout, result.Metrics().AllMetrics().Counters())
+}
+
+// build is the pipeline.
+func build(s beam.Scope, o options) {
+	raw, unframed := readEnvelopes(s, o.input, o.format)
+	parsed := transforms.ParseEnvelopes(s, transforms.ParseParams{}, raw)
+	keyed := transforms.KeyByEntity(s, parsed.Envelopes)
+	routed := transforms.Route(s, keyed)
+	letters := beam.Flatten(s, unframed, parsed.Errors, routed.Errors)
+	encoded := transforms.EncodeErrors(s, transforms.EncodeErrorsParams{}, letters)
+
+	writeLines(s, o.out, eventsFile, beam.ParDo(s, &eventLineFn{}, routed.Events))
+	writeLines(s, o.out, toolResultsFile, beam.ParDo(s, &toolResultLineFn{}, routed.ToolResults))
+	writeLines(s, o.out, approvalsFile, beam.ParDo(s, &approvalLineFn{}, routed.Approvals))
+	writeLines(s, o.out, exportRequestsFile, beam.ParDo(s, &exportRequestLineFn{}, routed.ExportRequests))
+	writeLines(s, o.out, deadLettersFile, beam.ParDo(s, &letterLineFn{}, letters))
+	writeLines(s, o.out, tooLargeFile, beam.ParDo(s, &letterLineFn{}, encoded.TooLarge))
+	writeDelimited(s, o.out, deadLetterTopicFile, beam.DropKey(s, encoded.Encoded))
+}
+
+// printCounts prints our counters: what was routed where, and what was not and why.
+func printCounts(w io.Writer, counters []metrics.CounterResult) error {
+	counts := map[string]int64{}
+	for _, c := range counters {
+		if c.Key.Namespace == transforms.MetricsNamespace {
+			counts[c.Key.Name] += c.Result()
+		}
+	}
+	var reasons []string
+	for name := range counts {
+		if reason, ok := strings.CutPrefix(name, "errors_"); ok {
+			reasons = append(reasons, reason)
+		}
+	}
+	slices.Sort(reasons)
+	var text strings.Builder
+	section := func(title, prefix string, names []string) {
+		total := int64(0)
+		fmt.Fprintf(&text, "%s\n", title)
+		for _, name := range names {
+			total += counts[prefix+name]
+			fmt.Fprintf(&text, "  %-20s %8d\n", name, counts[prefix+name])
+		}
+		fmt.Fprintf(&text, "  %-20s %8d\n", "total", total)
+	}
+	section("routed", "envelopes_routed_", []string{"event", "tool_result", "approval", "export_request"})
+	section("dead letters", "errors_", reasons)
+	_, err := io.WriteString(w, text.String())
+	return err
+}
