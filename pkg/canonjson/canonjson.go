@@ -87,6 +87,21 @@ func Append(dst []byte, v any) ([]byte, error) {
 	return out, nil
 }
 
+// AppendString is [Append] for a string, without the allocation of making it an
+// any.
+func AppendString(dst []byte, s string) ([]byte, error) {
+	e := encoders.Get().(*encoder)
+	defer e.release()
+	e.buf = dst
+	err := e.str(s)
+	out := e.buf
+	e.buf = nil
+	if err != nil {
+		return dst, err
+	}
+	return out, nil
+}
+
 // Write writes the canonical form of v to w, most often a hash, in pieces of about
 // 4 KiB. On an error, an [*Error] or that of w, a part may have been written.
 func Write(w io.Writer, v any) error {

@@ -1,0 +1,192 @@
+package intent
+
+import (
+	"bytes"
+	"crypto/hmac"
+	"fmt"
+	"sync"
+	"unicode/utf8"
+
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
+
+	beamagentspb "github.com/beamagents/beamagents-go/proto/beam_agents/v1"
+)
+
+// Outcome is what the verification of an intent found. All but OK are also reasons
+// of dead letters, and all are names of counters.
+type Outcome string
+
+// The outcomes, in the order in which they are tested for.
+const (
+	// UnsignedIntent: no signature, whatever scheme and key id say.
+	UnsignedIntent Outcome = "unsigned_intent"
+	// BadSignature: another scheme, or not the signature of this intent.
+	BadSignature Outcome = "bad_signature"
+	// UnknownSigningKey: the key id is not in the keyring. Tested for after the
+	// scheme and before the signature.
+	UnknownSigningKey Outcome = "unknown_signing_key"
+	// OK: signed with a key of the keyring.
+	OK Outcome = "ok"
+)
+
+// Mode says which intents a verifier lets pass. Its zero value is ModeOff.
+type Mode string
+
+// The modes.
+const (
+	// ModeOff lets all pass, and needs no keyring.
+	ModeOff Mode = "off"
+	// ModePermissive lets pass what is OK, and what is not signed at all.
+	ModePermissive Mode = "permissive"
+	// ModeRequire lets pass what is OK.
+	ModeRequire Mode = "require"
+)
+
+// Validate returns an error that wraps [ErrMode] unless m is one of the modes.
+func (m Mode) Validate() error {
+	switch m {
+	case "", ModeOff, ModePermissive, ModeRequire:
+		return nil
+	}
+	return fmt.Errorf("intent: %w %q, want off, permissive or require", ErrMode, string(m))
+}
+
+// Verifies reports whether m looks at signatures, and so needs a keyring.
+func (m Mode) Verifies() bool { return m != "" && m != ModeOff }
+
+// Accepts reports whether an intent of outcome o passes. A mode that is not one of
+// the modes accepts what ModeRequire does.
+func (m Mode) Accepts(o Outcome) bool {
+	return o == OK || !m.Verifies() || m == ModePermissive && o == UnsignedIntent
+}
+
+// Signer signs intents with one key. It is safe for concurrent use.
+type Signer struct {
+	keyID string
+	mac   macFunc
+}
+
+// NewSigner returns a signer with the key of that id. The error wraps
+// [ErrUnknownKey]. To rotate a key: add the new one to the keyrings of all
+// verifiers, then sign with it, then drop the old one when nothing signed with it
+// is on its way any more.
+func NewSigner(ring *Keyring, keyID string) (*Signer, error) {
+	mac := ring.lookup(keyID)
+	if mac == nil {
+		return nil, fmt.Errorf("intent: %w: %q", ErrUnknownKey, keyID)
+	}
+	return &Signer{keyID: keyID, mac: mac}, nil
+}
+
+// Sign returns a signed copy of in, which stays as it is. A signature that in has
+// is replaced. The error wraps [ErrInvalid]: in is nil, or a text in it is not
+// UTF-8.
+func (s *Signer) Sign(in *beamagentspb.ToolIntent) (*beamagentspb.ToolIntent, error) {
+	buf := buffers.Get().(*[]byte)
+	defer putBuffer(buf)
+	input, err := appendSigned((*buf)[:0], in)
+	if err != nil {
+		return nil, err
+	}
+	*buf = s.mac(input)
+	out := proto.CloneOf(in)
+	out.SignatureScheme = beamagentspb.ToolIntent_HMAC_SHA256
+	out.SigningKeyId = s.keyID
+	out.Signature = bytes.Clone((*buf)[len(input):])
+	return out, nil
+}
+
+// Verify tells whether in carries the signature of a key of the keyring. The time
+// it takes does not depend on how much of a wrong signature is right.
+func (r *Keyring) Verify(in *beamagentspb.ToolIntent) Outcome {
+	if len(in.GetSignature()) == 0 {
+		return UnsignedIntent
+	}
+	if in.SignatureScheme != beamagentspb.ToolIntent_HMAC_SHA256 {
+		return BadSignature
+	}
+	mac := r.lookup(in.SigningKeyId)
+	if mac == nil {
+		return UnknownSigningKey
+	}
+	buf := buffers.Get().(*[]byte)
+	defer putBuffer(buf)
+	input, err := appendSigned((*buf)[:0], in)
+	if err != nil {
+		return BadSignature // what has no encoding was never signed
+	}
+	*buf = mac(input)
+	if !hmac.Equal((*buf)[len(input):], in.Signature) {
+		return BadSignature
+	}
+	return OK
+}
+
+const (
+	firstUnsigned protowire.Number = 12 // signature_scheme
+	lastUnsigned  protowire.Number = 14 // signature
+)
+
+// appendSigned appends what a signature covers: the deterministic encoding of in
+// without the three fields of the signature.
+//
+// It encodes in as it is and cuts the three out, which saves the copy that
+// clearing them would take. All known fields come before the unknown ones, so that
+// an unknown field that has one of the three numbers, with another wire type,
+// stays.
+func appendSigned(dst []byte, in *beamagentspb.ToolIntent) ([]byte, error) {
+	if in == nil {
+		return nil, fmt.Errorf("intent: %w: nil", ErrInvalid)
+	}
+	start := len(dst)
+	dst, err := proto.MarshalOptions{Deterministic: true}.MarshalAppend(dst, in)
+	if err != nil {
+		return nil, notEncodable(in)
+	}
+	known := dst[start : len(dst)-len(in.ProtoReflect().GetUnknown())]
+	from, to := -1, -1
+	for at := 0; at < len(known); {
+		number, _, n := protowire.ConsumeField(known[at:])
+		if n < 0 {
+			return nil, fmt.Errorf("intent: %w: unreadable encoding", ErrInvalid)
+		}
+		if firstUnsigned <= number && number <= lastUnsigned {
+			if from < 0 {
+				from = at
+			}
+			to = at + n
+		}
+		at += n
+	}
+	if from < 0 {
+		return dst, nil
+	}
+	return append(dst[:start+from], dst[start+to:]...), nil
+}
+
+// notEncodable says which text of in is not UTF-8, in words that do not change
+// from build to build.
+func notEncodable(in *beamagentspb.ToolIntent) error {
+	for _, field := range []struct{ name, text string }{
+		{"intent_id", in.IntentId},
+		{"tool_name", in.ToolName},
+		{"args_json", in.ArgsJson},
+		{"signing_key_id", in.SigningKeyId},
+	} {
+		if !utf8.ValidString(field.text) {
+			return fmt.Errorf("intent: %w: %s is not UTF-8", ErrInvalid, field.name)
+		}
+	}
+	return fmt.Errorf("intent: %w: it has no encoding", ErrInvalid)
+}
+
+// buffers lets calls share the memory of encodings.
+var buffers = sync.Pool{New: func() any { return new([]byte) }}
+
+// putBuffer keeps buf for later, unless it has grown beyond 64 KiB.
+func putBuffer(buf *[]byte) {
+	if cap(*buf) <= 64<<10 {
+		buffers.Put(buf)
+	}
+}
