@@ -89,4 +89,3 @@ func (b Builder) Build() (*beamagentspb.ToolIntent, error) {
 		TraceId:     trace[:],
 	}, nil
 }
-
