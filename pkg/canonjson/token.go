@@ -134,11 +134,41 @@ func appendNumber[T string | []byte](dst []byte, token T, float bool) ([]byte, b
 		}
 		return append(dst, token...), true
 	}
+	if isCanonicalFloat(token) {
+		return append(dst, token...), true
+	}
 	f, err := strconv.ParseFloat(string(token), 64)
 	if err != nil {
 		return dst, false
 	}
 	return appendFloat(dst, f, 64), true
+}
+
+// isCanonicalFloat finds most of the floats that are canonical already, without
+// reading them. No two numbers of up to 15 digits are the same float64, so that
+// none of them can be written shorter.
+func isCanonicalFloat[T string | []byte](token T) bool {
+	if len(token) > 16 {
+		return false
+	}
+	first, dot, low := 0, 0, 0 // digit, point, zeros that the fraction starts with
+	if token[0] == '-' {
+		first = 1
+	}
+	for i := range len(token) {
+		switch c := token[i]; {
+		case c == '.':
+			dot = i
+		case c == 'e' || c == 'E':
+			return false
+		case c == '0' && dot > 0 && low == i-dot-1:
+			low++
+		}
+	}
+	if token[len(token)-1] == '0' {
+		return len(token)-dot-1 == 1
+	}
+	return token[first] != '0' || low < 4
 }
 
 // appendFloat appends finite f, which has the given number of bits.

@@ -85,7 +85,7 @@ func NewSigner(ring *Keyring, keyID string) (*Signer, error) {
 func (s *Signer) Sign(in *beamagentspb.ToolIntent) (*beamagentspb.ToolIntent, error) {
 	buf := buffers.Get().(*[]byte)
 	defer putBuffer(buf)
-	input, err := appendSigned((*buf)[:0], in)
+	input, err := signedBytes(*buf, in)
 	if err != nil {
 		return nil, err
 	}
@@ -112,7 +112,7 @@ func (r *Keyring) Verify(in *beamagentspb.ToolIntent) Outcome {
 	}
 	buf := buffers.Get().(*[]byte)
 	defer putBuffer(buf)
-	input, err := appendSigned((*buf)[:0], in)
+	input, err := signedBytes(*buf, in)
 	if err != nil {
 		return BadSignature // what has no encoding was never signed
 	}
@@ -128,23 +128,25 @@ const (
 	lastUnsigned  protowire.Number = 14 // signature
 )
 
-// appendSigned appends what a signature covers: the deterministic encoding of in
-// without the three fields of the signature.
+// signedBytes returns what a signature covers, in the memory of buf: the
+// deterministic encoding of in without the three fields of the signature.
 //
 // It encodes in as it is and cuts the three out, which saves the copy that
 // clearing them would take. All known fields come before the unknown ones, so that
 // an unknown field that has one of the three numbers, with another wire type,
 // stays.
-func appendSigned(dst []byte, in *beamagentspb.ToolIntent) ([]byte, error) {
+func signedBytes(buf []byte, in *beamagentspb.ToolIntent) ([]byte, error) {
 	if in == nil {
 		return nil, fmt.Errorf("intent: %w: nil", ErrInvalid)
 	}
-	start := len(dst)
-	dst, err := proto.MarshalOptions{Deterministic: true}.MarshalAppend(dst, in)
+	all, err := proto.MarshalOptions{Deterministic: true}.MarshalAppend(buf[:0], in)
 	if err != nil {
 		return nil, notEncodable(in)
 	}
-	known := dst[start : len(dst)-len(in.ProtoReflect().GetUnknown())]
+	if in.SignatureScheme == 0 && in.SigningKeyId == "" && len(in.Signature) == 0 {
+		return all, nil
+	}
+	known := all[:len(all)-len(in.ProtoReflect().GetUnknown())]
 	from, to := -1, -1
 	for at := 0; at < len(known); {
 		number, _, n := protowire.ConsumeField(known[at:])
@@ -159,10 +161,7 @@ func appendSigned(dst []byte, in *beamagentspb.ToolIntent) ([]byte, error) {
 		}
 		at += n
 	}
-	if from < 0 {
-		return dst, nil
-	}
-	return append(dst[:start+from], dst[start+to:]...), nil
+	return append(all[:from], all[to:]...), nil
 }
 
 // notEncodable says which text of in is not UTF-8, in words that do not change
