@@ -402,6 +402,14 @@ func TestAppendKeepsWhatIsThere(t *testing.T) {
 	if want := `{"b":1}{"a":2,"b":1}`; err != nil || string(got) != want {
 		t.Errorf("Canonicalize = %s, %v; want %s", got, err, want)
 	}
+	got, err = canonjson.AppendString(dst, "é\n")
+	if want := `{"b":1}"é\n"`; err != nil || string(got) != want {
+		t.Errorf("AppendString = %s, %v; want %s", got, err, want)
+	}
+	got, err = canonjson.AppendString(dst, "a\xff")
+	if !errors.Is(err, canonjson.ErrUnicode) || string(got) != `{"b":1}` {
+		t.Errorf("AppendString = %s, %v; want ErrUnicode", got, err)
+	}
 	got, err = canonjson.Append(dst, []any{json.RawMessage(`{"b":1,"a":2}`)})
 	if want := `{"b":1}[{"a":2,"b":1}]`; err != nil || string(got) != want {
 		t.Errorf("Append = %s, %v; want %s", got, err, want)

@@ -1,10 +1,12 @@
 package intent_test
 
 import (
+	"encoding/json"
 	"fmt"
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/beamagents/beamagents-go/pkg/canonjson"
 	"github.com/beamagents/beamagents-go/pkg/intent"
 	beamagentspb "github.com/beamagents/beamagents-go/proto/beam_agents/v1"
 )
@@ -83,7 +85,13 @@ func Example_effector() {
 		ring: ring,
 		mode: intent.ModeRequire,
 		tools: map[string]func(string) ([]byte, error){
-			"greet": func(args string) ([]byte, error) { return []byte(`"greeted ` + args[9:13] + `"`), nil },
+			"greet": func(args string) ([]byte, error) {
+				var person struct{ Name string }
+				if err := json.Unmarshal([]byte(args), &person); err != nil {
+					return nil, err
+				}
+				return canonjson.Marshal("greeted " + person.Name)
+			},
 		},
 	}
 	deliver := func(in *beamagentspb.ToolIntent, nowMs int64) {
