@@ -349,6 +349,33 @@ func TestSignRefuses(t *testing.T) {
 	}
 }
 
+// The signed copy has every field that the schema has, and no memory in common.
+func TestSignCopies(t *testing.T) {
+	in := full()
+	r := in.ProtoReflect()
+	for i := range r.Descriptor().Fields().Len() {
+		if field := r.Descriptor().Fields().Get(i); !r.Has(field) && (field.Number() < 12 || field.Number() > 14) {
+			t.Fatalf("full has no %s", field.Name())
+		}
+	}
+	got := sign(t, signer(t, keyring(t, "k1", "one"), "k1"), in)
+	want := proto.CloneOf(in)
+	want.SignatureScheme, want.SigningKeyId, want.Signature = beamagentspb.ToolIntent_HMAC_SHA256, "k1", reference(t, in, "one")
+	if diff := cmp.Diff(want, got, protocmp.Transform()); diff != "" {
+		t.Error(diff)
+	}
+	for _, part := range [][]byte{in.EntityKey, in.TraceId, in.ProtoReflect().GetUnknown()} {
+		clear(part)
+	}
+	for _, part := range []*[]byte{&got.EntityKey, &got.TraceId, &got.Signature} {
+		*part = append(*part, "more"...)
+		*part = (*part)[:len(*part)-4]
+	}
+	if diff := cmp.Diff(want, got, protocmp.Transform()); diff != "" {
+		t.Errorf("the copy shares memory: %s", diff)
+	}
+}
+
 func TestSignAgain(t *testing.T) {
 	ring := keyring(t, "old", "one", "new", "two")
 	once := sign(t, signer(t, ring, "old"), full())
