@@ -1,0 +1,143 @@
+package events
+
+import "unicode/utf8"
+
+// cursor walks over text that a scanner has accepted. It checks nothing.
+type cursor struct {
+	s string
+	i int
+}
+
+// peek skips white space and returns the next byte.
+func (c *cursor) peek() byte {
+	for c.s[c.i] == ' ' || c.s[c.i] == '\n' || c.s[c.i] == '\t' || c.s[c.i] == '\r' {
+		c.i++
+	}
+	return c.s[c.i]
+}
+
+// raw steps over one value and returns its text.
+func (c *cursor) raw() string {
+	open := c.peek()
+	start := c.i
+	switch open {
+	case '"':
+		c.quoted()
+	case '{', '[':
+		for depth := 0; ; {
+			switch c.s[c.i] {
+			case '"':
+				c.quoted()
+				continue
+			case '{', '[':
+				depth++
+			case '}', ']':
+				depth--
+			}
+			c.i++
+			if depth == 0 {
+				break
+			}
+		}
+	default:
+		c.literal()
+	}
+	return c.s[start:c.i]
+}
+
+// literal steps over a number, true, false or null.
+func (c *cursor) literal() string {
+	start := c.i
+	for c.i < len(c.s) {
+		switch c.s[c.i] {
+		case ',', ']', '}', ' ', '\n', '\t', '\r':
+			return c.s[start:c.i]
+		}
+		c.i++
+	}
+	return c.s[start:c.i]
+}
+
+// quoted steps over a string and returns what is between the quotes.
+func (c *cursor) quoted() (inner string, escaped bool) {
+	start := c.i + 1
+	for c.i = start; c.s[c.i] != '"'; c.i++ {
+		if c.s[c.i] == '\\' {
+			escaped = true
+			c.i++
+		}
+	}
+	c.i++
+	return c.s[start : c.i-1], escaped
+}
+
+// str steps over a string and returns its value.
+func (c *cursor) str() string {
+	inner, escaped := c.quoted()
+	if escaped {
+		return unescape(inner)
+	}
+	return inner
+}
+
+// open steps over an opening bracket; it reports whether anything is inside,
+// and steps over the closing bracket if not.
+func (c *cursor) open(closing byte) bool {
+	c.i++
+	if c.peek() == closing {
+		c.i++
+		return false
+	}
+	return true
+}
+
+// more steps over a comma (true) or the closing bracket.
+func (c *cursor) more() bool {
+	c.i++
+	return c.s[c.i-1] == ','
+}
+
+// key steps over a member's name and the colon.
+func (c *cursor) key() string {
+	c.peek()
+	name := c.str()
+	c.peek()
+	c.i++
+	return name
+}
+
+// unescape decodes the inside of a string. Surrogates are paired.
+func unescape(s string) string {
+	dst := make([]byte, 0, len(s))
+	for i := 0; i < len(s); {
+		if s[i] != '\\' {
+			dst = append(dst, s[i])
+			i++
+			continue
+		}
+		switch b := s[i+1]; b {
+		case 'b':
+			dst = append(dst, '\b')
+		case 'f':
+			dst = append(dst, '\f')
+		case 'n':
+			dst = append(dst, '\n')
+		case 'r':
+			dst = append(dst, '\r')
+		case 't':
+			dst = append(dst, '\t')
+		case 'u':
+			r := hex4(s, i)
+			i += 4
+			if 0xD800 <= r && r <= 0xDFFF {
+				r = 0x10000 + (r-0xD800)<<10 + hex4(s, i+2) - 0xDC00
+				i += 6
+			}
+			dst = utf8.AppendRune(dst, r)
+		default:
+			dst = append(dst, b)
+		}
+		i += 2
+	}
+	return string(dst)
+}

@@ -1,0 +1,2 @@
+// Package events reads, writes and projects the events of agents: protocol v1.
+package events

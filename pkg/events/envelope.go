@@ -1,0 +1,188 @@
+package events
+
+import (
+	"fmt"
+	"strings"
+	"unicode/utf8"
+)
+
+// EnvelopeVersion is the one version that is read and written.
+const EnvelopeVersion = 1
+
+// Envelope is one event as it travels. The version is not kept: it is always
+// [EnvelopeVersion].
+type Envelope struct {
+	// Type names the event. The set is open: a type outside the catalogue
+	// keeps its name and its whole payload. May be empty.
+	Type string
+	// Payload may be any value, null included.
+	Payload Value
+	// Metadata is absent when it is null.
+	Metadata Value
+}
+
+// NewEnvelope returns an envelope without metadata.
+func NewEnvelope(eventType string, payload Value) Envelope {
+	return Envelope{Type: eventType, Payload: payload}
+}
+
+// WithMetadata returns a copy with that metadata; null removes it.
+func (e Envelope) WithMetadata(metadata Value) Envelope {
+	e.Metadata = metadata
+	return e
+}
+
+// Equal reports whether both envelopes are written as the same bytes; see
+// [Value.Equal].
+func (e Envelope) Equal(o Envelope) bool {
+	return e.Type == o.Type && e.Payload.Equal(o.Payload) && e.Metadata.Equal(o.Metadata)
+}
+
+// DecodeEnvelope reads one envelope, strictly; see the package doc. It copies
+// data once and the envelope refers to the copy. Errors are of type
+// *[DecodeError]; a fault in the shape comes before a wrong version.
+func DecodeEnvelope(data []byte) (Envelope, error) {
+	sc := scanner{s: string(data)}
+	var env Envelope
+	version, err := sc.envelope(&env)
+	switch {
+	case err != nil:
+		return Envelope{}, err
+	case version != EnvelopeVersion:
+		return Envelope{}, &DecodeError{CodeUnsupportedVersion,
+			fmt.Sprintf("unsupported event envelope version %d; expected %d", version, EnvelopeVersion)}
+	}
+	return env, nil
+}
+
+// The members of an envelope, as bits of a set.
+const (
+	hasVersion = 1 << iota
+	hasType
+	hasPayload
+	hasMetadata
+)
+
+func (sc *scanner) envelope(env *Envelope) (version uint64, err error) {
+	if sc.peek() != '{' {
+		return 0, sc.notObject("an event envelope object")
+	}
+	seen := 0
+	sc.enter(1)
+	more := sc.peek() != '}'
+	if !more {
+		sc.i++
+	}
+	for more {
+		name, ok := sc.key()
+		if !ok {
+			return 0, sc.err
+		}
+		if strings.IndexByte(name, '\\') >= 0 {
+			name = unescape(name)
+		}
+		member := 0
+		switch name {
+		case "version":
+			member = hasVersion
+		case "type":
+			member = hasType
+		case "payload":
+			member = hasPayload
+		case "metadata":
+			member = hasMetadata
+		}
+		if seen&member != 0 {
+			return 0, duplicateField(name)
+		}
+		seen |= member
+		v, ok := sc.keep(1)
+		if !ok {
+			return 0, sc.err
+		}
+		switch member {
+		case hasVersion:
+			if version, err = v.unsigned("u16", 1<<16-1); err != nil {
+				return 0, err
+			}
+		case hasType:
+			if env.Type, ok = v.Str(); !ok {
+				return 0, wrongType(v.text, "a string")
+			}
+		case hasPayload:
+			env.Payload = v
+		case hasMetadata:
+			env.Metadata = v
+		}
+		if more, ok = sc.next('}'); !ok {
+			return 0, sc.err
+		}
+	}
+	switch {
+	case seen&hasVersion == 0:
+		return 0, missingField("version")
+	case seen&hasType == 0:
+		return 0, missingField("type")
+	case seen&hasPayload == 0:
+		return 0, missingField("payload")
+	case !sc.end():
+		return 0, sc.err
+	}
+	return version, nil
+}
+
+// notObject is the error for text that does not start as an object: it is
+// broken, or of a wrong type.
+func (sc *scanner) notObject(expected string) *DecodeError {
+	v, ok := sc.keep(0)
+	if !ok || !sc.end() {
+		return sc.err
+	}
+	return wrongType(v.text, expected)
+}
+
+// unsigned returns v as an integer of at most limit, whose type is called
+// name.
+func (v Value) unsigned(name string, limit uint64) (uint64, error) {
+	n, isFloat, ok := v.number()
+	if !ok || isFloat {
+		return 0, wrongType(v.text, name)
+	}
+	if u, ok := n.uint64(); ok && u <= limit {
+		return u, nil
+	}
+	return 0, outOfRange(v.text, name)
+}
+
+// AppendJSON appends the envelope to dst: compact, the keys in the order
+// version, type, payload, metadata, the last left out when absent, payload and
+// metadata in their canonical form. The only error is a type that is not valid
+// UTF-8, [ErrSerialize].
+func (e Envelope) AppendJSON(dst []byte) ([]byte, error) {
+	if !utf8.ValidString(e.Type) {
+		return dst, fmt.Errorf("%w: the event type is not valid UTF-8", ErrSerialize)
+	}
+	dst = append(dst, `{"version":1,"type":`...)
+	dst = appendString(dst, e.Type)
+	dst = append(dst, `,"payload":`...)
+	dst = e.Payload.AppendJSON(dst)
+	if !e.Metadata.IsNull() {
+		dst = append(dst, `,"metadata":`...)
+		dst = e.Metadata.AppendJSON(dst)
+	}
+	return append(dst, '}'), nil
+}
+
+// MarshalJSON is [Envelope.AppendJSON]. Called by encoding/json the text is
+// rewritten by it: it escapes <, > and &. Call it, or AppendJSON, directly
+// where bytes matter.
+func (e Envelope) MarshalJSON() ([]byte, error) {
+	return e.AppendJSON(make([]byte, 0, 64+len(e.Type)+len(e.Payload.text)+len(e.Metadata.text)))
+}
+
+// UnmarshalJSON is [DecodeEnvelope]. Called by encoding/json the text has been
+// checked by it before, with errors of its own.
+func (e *Envelope) UnmarshalJSON(data []byte) (err error) {
+	*e, err = DecodeEnvelope(data)
+	return err
+}

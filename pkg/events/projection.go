@@ -1,0 +1,241 @@
+package events
+
+import (
+	"math"
+	"reflect"
+	"strconv"
+)
+
+// Projection is the flat view of an envelope: the same 17 columns for every
+// type, nil where there is nothing. The fields stand in the order in which
+// they are written.
+type Projection struct {
+	// DataJSON is PayloadJSON but for the 11 types whose payload the columns
+	// show in full.
+	DataJSON *string
+	// Error is the message of the type error.
+	Error *string
+	// ErrorKindJSON is why a tool failed, in its canonical text.
+	ErrorKindJSON *string
+	// EventType is the type, as it came.
+	EventType string
+	// ExitCode is a tool's exit code; 0 or 1 for the success of a subagent.
+	ExitCode *int32
+	// MetadataJSON is the canonical text of the metadata.
+	MetadataJSON *string
+	// PayloadJSON is the canonical text of the payload.
+	PayloadJSON string
+	Prompt      *string
+	Text        *string
+	// ToolID is the id of a tool call or of a subagent's task.
+	ToolID *string
+	// ToolName is the name of a tool or a subagent.
+	ToolName   *string
+	ToolOutput *string
+	// TotalTokens is the total of a turn or a run.
+	TotalTokens *uint64
+	Turn        *uint64
+	// VerificationSummaryJSON is the canonical text of the summary, whatever it
+	// is.
+	VerificationSummaryJSON *string
+	// VerificationSummaryText is the summary in one line if it is one.
+	VerificationSummaryText *string
+	// Version is EnvelopeVersion.
+	Version uint16
+}
+
+// projected is what the projection takes from a type's payload.
+type projected struct {
+	noData  bool // the columns show the payload in full
+	sources []source
+}
+
+// source is a member of the payload and where it goes. A member that is not
+// there comes as a Value without text.
+type source struct {
+	name string
+	put  func(*Projection, Value)
+}
+
+// maxSources is the most sources that a type has.
+const maxSources = 5
+
+// projections is the table of the protocol. Types that are not here project
+// their data alone.
+var projections = map[string]projected{
+	EventAgentStart:           {noData: true, sources: []source{{"prompt", toPrompt}}},
+	EventPlanningStart:        {noData: true, sources: []source{{"prompt", toPrompt}}},
+	EventTurnStart:            {noData: true, sources: []source{{"turn", toTurn}}},
+	EventTextDelta:            {noData: true, sources: []source{{"text", toText}}},
+	EventReasoningDelta:       {noData: true, sources: []source{{"text", toText}}},
+	EventToolStart:            {noData: true, sources: []source{{"id", toToolID}, {"name", toToolName}}},
+	EventToolInputDelta:       {noData: true, sources: []source{{"id", toToolID}, {"delta", toText}}},
+	EventToolOutputDelta:      {noData: true, sources: []source{{"id", toToolID}, {"name", toToolName}, {"delta", toText}}},
+	EventTurnEnd:              {noData: true, sources: []source{{"turn", toTurn}, {"usage", toTotalTokens}}},
+	EventAgentEnd:             {noData: true, sources: []source{{"text", toText}, {"usage", toTotalTokens}, {"verification_summary", toVerificationSummary}}},
+	EventError:                {noData: true, sources: []source{{"message", toError}}},
+	EventToolExecutionStart:   {sources: []source{{"id", toToolID}, {"name", toToolName}}},
+	EventToolRequestBound:     {sources: []source{{"tool_id", toToolID}, {"tool_name", toToolName}}},
+	EventConfirmationRequired: {sources: []source{{"tool_id", toToolID}, {"tool_name", toToolName}}},
+	EventPermissionDenied:     {sources: []source{{"tool_id", toToolID}, {"tool_name", toToolName}}},
+	EventConfirmationReceived: {sources: []source{{"tool_id", toToolID}}},
+	EventConfirmationTimeout:  {sources: []source{{"tool_id", toToolID}}},
+	EventToolEnd:              {sources: []source{{"id", toToolID}, {"name", toToolName}, {"output", toToolOutput}, {"exit_code", toExitCode}, {"error_kind", toErrorKind}}},
+	EventSubagentStart:        {sources: []source{{"task_id", toToolID}, {"agent", toToolName}, {"session_id", toText}, {"description", toPrompt}}},
+	EventSubagentProgress:     {sources: []source{{"task_id", toToolID}, {"session_id", toText}, {"status", afterText}}},
+	EventSubagentEnd:          {sources: []source{{"task_id", toToolID}, {"agent", toToolName}, {"session_id", toText}, {"output", toToolOutput}, {"success", toSuccess}}},
+}
+
+func toError(p *Projection, v Value)      { p.Error = v.strOrNil() }
+func toPrompt(p *Projection, v Value)     { p.Prompt = v.strOrNil() }
+func toText(p *Projection, v Value)       { p.Text = v.strOrNil() }
+func toToolID(p *Projection, v Value)     { p.ToolID = v.strOrNil() }
+func toToolName(p *Projection, v Value)   { p.ToolName = v.strOrNil() }
+func toToolOutput(p *Projection, v Value) { p.ToolOutput = v.strOrNil() }
+func toTurn(p *Projection, v Value)       { p.Turn = v.uint64OrNil() }
+
+func toTotalTokens(p *Projection, v Value) {
+	total, _ := v.Get("total_tokens")
+	p.TotalTokens = total.uint64OrNil()
+}
+
+func toExitCode(p *Projection, v Value) {
+	if i, ok := v.Int64(); ok && math.MinInt32 <= i && i <= math.MaxInt32 {
+		p.ExitCode = new(int32(i))
+	}
+}
+
+func toErrorKind(p *Projection, v Value) {
+	if !v.IsNull() {
+		p.ErrorKindJSON = new(v.JSON())
+	}
+}
+
+// toSuccess gives a subagent the exit code of its success, never the one that
+// its payload may hold.
+func toSuccess(p *Projection, v Value) {
+	if success, ok := v.Bool(); ok {
+		p.ExitCode = new(int32(1))
+		if success {
+			*p.ExitCode = 0
+		}
+	}
+}
+
+// afterText joins a second string to the text; without both there is none.
+func afterText(p *Projection, v Value) {
+	status, ok := v.Str()
+	if p.Text == nil || !ok {
+		p.Text = nil
+		return
+	}
+	p.Text = new(*p.Text + ": " + status)
+}
+
+func toVerificationSummary(p *Projection, v Value) {
+	if v.text == "" {
+		return
+	}
+	text := v.JSON()
+	p.VerificationSummaryJSON = &text
+	var summary VerificationSummary
+	d := decoder{cursor{s: text}}
+	if err := d.object(reflect.ValueOf(&summary).Elem(), summaryShape, ""); err == nil {
+		p.VerificationSummaryText = new(summary.Text())
+	}
+}
+
+func (v Value) strOrNil() *string {
+	if s, ok := v.Str(); ok {
+		return &s
+	}
+	return nil
+}
+
+func (v Value) uint64OrNil() *uint64 {
+	if u, ok := v.Uint64(); ok {
+		return &u
+	}
+	return nil
+}
+
+// Project returns the flat view of the envelope. A payload of any shape
+// projects: what does not fit is nil.
+func (e Envelope) Project() Projection {
+	p := Projection{Version: EnvelopeVersion, EventType: e.Type, PayloadJSON: e.Payload.JSON()}
+	if !e.Metadata.IsNull() {
+		p.MetadataJSON = new(e.Metadata.JSON())
+	}
+	rule := projections[e.Type]
+	if !rule.noData {
+		p.DataJSON = new(p.PayloadJSON)
+	}
+	var names, found [maxSources]string
+	for i, s := range rule.sources {
+		names[i] = s.name
+	}
+	n := len(rule.sources)
+	if n > 0 && e.Payload.members(names[:n], found[:n]) {
+		for i, s := range rule.sources {
+			s.put(&p, Value{text: found[i], canonical: e.Payload.canonical})
+		}
+	}
+	return p
+}
+
+// ProjectEvent is [ToEnvelope] and [Envelope.Project] in one.
+func ProjectEvent(event Event) (Projection, error) {
+	env, err := ToEnvelope(event)
+	if err != nil {
+		return Projection{}, err
+	}
+	return env.Project(), nil
+}
+
+// AppendJSON appends the projection to dst as one object of all 17 columns,
+// null where there is nothing. Strings are written as in an envelope; they
+// must be valid UTF-8, which what [Envelope.Project] returns always is.
+func (p Projection) AppendJSON(dst []byte) []byte {
+	str := func(name string, s *string) {
+		dst = append(dst, name...)
+		if s == nil {
+			dst = append(dst, "null"...)
+		} else {
+			dst = appendString(dst, *s)
+		}
+	}
+	uint := func(name string, u *uint64) {
+		dst = append(dst, name...)
+		if u == nil {
+			dst = append(dst, "null"...)
+		} else {
+			dst = strconv.AppendUint(dst, *u, 10)
+		}
+	}
+	str(`{"data_json":`, p.DataJSON)
+	str(`,"error":`, p.Error)
+	str(`,"error_kind_json":`, p.ErrorKindJSON)
+	str(`,"event_type":`, &p.EventType)
+	dst = append(dst, `,"exit_code":`...)
+	if p.ExitCode == nil {
+		dst = append(dst, "null"...)
+	} else {
+		dst = strconv.AppendInt(dst, int64(*p.ExitCode), 10)
+	}
+	str(`,"metadata_json":`, p.MetadataJSON)
+	str(`,"payload_json":`, &p.PayloadJSON)
+	str(`,"prompt":`, p.Prompt)
+	str(`,"text":`, p.Text)
+	str(`,"tool_id":`, p.ToolID)
+	str(`,"tool_name":`, p.ToolName)
+	str(`,"tool_output":`, p.ToolOutput)
+	uint(`,"total_tokens":`, p.TotalTokens)
+	uint(`,"turn":`, p.Turn)
+	str(`,"verification_summary_json":`, p.VerificationSummaryJSON)
+	str(`,"verification_summary_text":`, p.VerificationSummaryText)
+	dst = append(dst, `,"version":`...)
+	return append(strconv.AppendUint(dst, uint64(p.Version), 10), '}')
+}
+
+// MarshalJSON is [Projection.AppendJSON]; see [Envelope.MarshalJSON].
+func (p Projection) MarshalJSON() ([]byte, error) { return p.AppendJSON(nil), nil }

@@ -1,0 +1,282 @@
+package events
+
+import (
+	"fmt"
+	"math"
+	"reflect"
+	"slices"
+	"strings"
+)
+
+// Value is any JSON value without loss: an integer of 64 bits is not the float
+// of the same size. The zero Value is null. A Value does not change and is
+// safe to share; one that was decoded keeps the text it was decoded from.
+type Value struct {
+	text      string // accepted by a scanner; empty stands for null
+	deep      int    // objects and arrays inside one another, at most MaxDepth-2
+	canonical bool   // text surely is the canonical form already
+}
+
+// ParseValue reads one JSON value. It is as strict as the payload of an
+// envelope, and as deep as one may be. Errors are of type *[DecodeError].
+func ParseValue(data []byte) (Value, error) {
+	sc := scanner{s: string(data)}
+	v, ok := sc.keep(1)
+	if !ok || !sc.end() {
+		return Value{}, sc.err
+	}
+	return v, nil
+}
+
+// keep scans a value that lies inside depth objects and arrays.
+func (sc *scanner) keep(depth int) (Value, bool) {
+	sc.peek()
+	start := sc.i
+	sc.canonical, sc.deepest = true, depth
+	if !sc.value(depth) {
+		return Value{}, false
+	}
+	return Value{sc.s[start:sc.i], sc.deepest - depth, sc.canonical}, true
+}
+
+// end demands that only white space follows.
+func (sc *scanner) end() bool {
+	sc.space()
+	return sc.i == len(sc.s) || sc.fail("trailing characters")
+}
+
+// accepted makes a Value of a part of accepted text.
+func accepted(text string) Value {
+	sc := scanner{s: text}
+	v, _ := sc.keep(0)
+	return v
+}
+
+// ValueOf makes a Value of nil, a Value, a bool, a string, a number, and of
+// slices, arrays and string-keyed maps of these. An integer stays an integer
+// and a float a float, of 32 bits widened to 64. Anything else, NaN, an
+// infinity, invalid UTF-8, or too deep a nesting is [ErrSerialize].
+func ValueOf(v any) (Value, error) {
+	e := encoder{depth: 1, deepest: 1}
+	e.any(reflect.ValueOf(v))
+	if e.err != nil {
+		return Value{}, e.err
+	}
+	return Value{string(e.dst), e.deepest - 1, true}, nil
+}
+
+func (e *encoder) any(v reflect.Value) {
+	for v.Kind() == reflect.Interface {
+		v = v.Elem()
+	}
+	switch k := v.Kind(); {
+	case k == reflect.Invalid:
+		e.dst = append(e.dst, "null"...)
+	case v.Type() == valueType:
+		e.value(v)
+	case k == reflect.Bool:
+		e.bool(v.Bool())
+	case k == reflect.String:
+		e.string(v.String())
+	case v.CanInt():
+		e.int(v.Int())
+	case v.CanUint():
+		e.uint(v.Uint())
+	case v.CanFloat():
+		e.float(v.Float(), 64)
+	case k == reflect.Slice || k == reflect.Array:
+		e.list(v, e.any)
+	case k == reflect.Map && v.Type().Key().Kind() == reflect.String:
+		keys := v.MapKeys()
+		slices.SortFunc(keys, func(a, b reflect.Value) int { return strings.Compare(a.String(), b.String()) })
+		e.enter('{')
+		for i, key := range keys {
+			if e.err != nil {
+				return
+			}
+			e.name(i > 0, key.String())
+			e.any(v.MapIndex(key))
+		}
+		e.leave('}')
+	default:
+		e.fail(fmt.Sprintf("no JSON value for the Go type %v", v.Type()))
+	}
+}
+
+// head returns the first byte, which tells the kind.
+func (v Value) head() byte {
+	if v.text == "" {
+		return 'n'
+	}
+	return v.text[0]
+}
+
+// number returns the number that v is, if it is one.
+func (v Value) number() (n number, isFloat, ok bool) {
+	if b := v.head(); b != '-' && (b < '0' || b > '9') {
+		return number{}, false, false
+	}
+	n, isFloat = parseNumber(v.text)
+	return n, isFloat, true
+}
+
+// IsNull reports whether v is null.
+func (v Value) IsNull() bool { return v.head() == 'n' }
+
+// Bool returns v if it is true or false.
+func (v Value) Bool() (value, ok bool) {
+	b := v.head()
+	return b == 't', b == 't' || b == 'f'
+}
+
+// Str returns v if it is a string.
+func (v Value) Str() (string, bool) {
+	if v.head() != '"' {
+		return "", false
+	}
+	c := cursor{s: v.text}
+	return c.str(), true
+}
+
+// Int64 returns v if it is an integer in the range of int64.
+func (v Value) Int64() (int64, bool) {
+	n, isFloat, ok := v.number()
+	i, inRange := n.int64()
+	return i, ok && !isFloat && inRange
+}
+
+// Uint64 returns v if it is an integer in the range of uint64.
+func (v Value) Uint64() (uint64, bool) {
+	n, isFloat, ok := v.number()
+	u, inRange := n.uint64()
+	return u, ok && !isFloat && inRange
+}
+
+// Float64 returns v if it is a float. An integer is none.
+func (v Value) Float64() (float64, bool) {
+	n, isFloat, _ := v.number()
+	return n.float, isFloat
+}
+
+// Get returns the member of that name if v is an object that has one; the last
+// if there are several.
+func (v Value) Get(name string) (Value, bool) {
+	var found [1]string
+	if !v.members([]string{name}, found[:]) || found[0] == "" {
+		return Value{}, false
+	}
+	return accepted(found[0]), true
+}
+
+// members puts the text of each named member into found, and leaves the empty
+// text for one that is not there. It reports whether v is an object.
+func (v Value) members(names, found []string) bool {
+	if v.head() != '{' {
+		return false
+	}
+	c := cursor{s: v.text}
+	for more := c.open('}'); more; {
+		name := c.key()
+		text := c.raw()
+		for i, n := range names {
+			if n == name {
+				found[i] = text
+			}
+		}
+		c.peek()
+		more = c.more()
+	}
+	return true
+}
+
+// Any returns v as nil, bool, string, int64, uint64 (above the range of
+// int64), float64, []any or map[string]any. [ValueOf] takes it back.
+func (v Value) Any() any {
+	if v.text == "" {
+		return nil
+	}
+	c := cursor{s: v.text}
+	return c.any()
+}
+
+func (c *cursor) any() any {
+	switch c.peek() {
+	case '{':
+		m := map[string]any{}
+		for more := c.open('}'); more; {
+			name := c.key()
+			m[name] = c.any()
+			c.peek()
+			more = c.more()
+		}
+		return m
+	case '[':
+		list := []any{}
+		for more := c.open(']'); more; {
+			list = append(list, c.any())
+			c.peek()
+			more = c.more()
+		}
+		return list
+	case '"':
+		return c.str()
+	}
+	switch lit := c.literal(); lit {
+	case "null":
+		return nil
+	case "true", "false":
+		return lit == "true"
+	default:
+		n, isFloat := parseNumber(lit)
+		if isFloat {
+			return n.float
+		}
+		if n.negative || n.abs <= math.MaxInt64 {
+			i, _ := n.int64()
+			return i
+		}
+		return n.abs
+	}
+}
+
+// JSON returns the canonical text: compact, members sorted by the UTF-8 bytes
+// of their names at every level, the last of equal names, numbers and strings
+// as the package doc says.
+func (v Value) JSON() string {
+	switch {
+	case v.text == "":
+		return "null"
+	case v.canonical:
+		return v.text
+	}
+	return string(v.AppendJSON(make([]byte, 0, len(v.text)+8)))
+}
+
+// AppendJSON appends the canonical text to dst.
+func (v Value) AppendJSON(dst []byte) []byte {
+	switch {
+	case v.text == "":
+		return append(dst, "null"...)
+	case v.canonical:
+		return append(dst, v.text...)
+	}
+	c := canonicalizer{cursor: cursor{s: v.text}}
+	return c.appendValue(dst)
+}
+
+// Equal reports whether the canonical texts are equal: 1 and 1.0 differ, the
+// order of members and the way a number is written do not matter.
+func (v Value) Equal(w Value) bool {
+	return v.text == w.text || v.JSON() == w.JSON()
+}
+
+// MarshalJSON returns the canonical text. Note that encoding/json rewrites
+// what it gets from here: it escapes <, > and &.
+func (v Value) MarshalJSON() ([]byte, error) { return v.AppendJSON(nil), nil }
+
+// UnmarshalJSON is [ParseValue]. Note that encoding/json checks the text first
+// and is less strict.
+func (v *Value) UnmarshalJSON(data []byte) (err error) {
+	*v, err = ParseValue(data)
+	return err
+}

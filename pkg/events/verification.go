@@ -1,0 +1,89 @@
+package events
+
+import (
+	"reflect"
+	"strconv"
+	"strings"
+)
+
+// VerificationSummary sums up the verification of a run. It is also read from
+// an array of its members in their order, of which at least the first six must
+// be there.
+type VerificationSummary struct {
+	Status                    VerificationStatus `wire:"status"`
+	ReportCount               uint64             `wire:"report_count"`
+	RequiredCheckCount        uint64             `wire:"required_check_count"`
+	PendingRequiredCheckCount uint64             `wire:"pending_required_check_count"`
+	FailedCheckCount          uint64             `wire:"failed_check_count"`
+	ResidualRiskCount         uint64             `wire:"residual_risk_count"`
+	PendingSubjects           []string           `wire:"pending_subjects,empty"`
+	FailedSubjects            []string           `wire:"failed_subjects,empty"`
+}
+
+func (VerificationSummary) positional() {}
+
+// VerificationStatus is the outcome of a verification.
+type VerificationStatus string
+
+// The values of VerificationStatus.
+const (
+	VerificationPassed      VerificationStatus = "passed"
+	VerificationFailed      VerificationStatus = "failed"
+	VerificationNeedsReview VerificationStatus = "needs_review"
+	VerificationSkipped     VerificationStatus = "skipped"
+)
+
+func (VerificationStatus) words() []string {
+	return []string{string(VerificationPassed), string(VerificationFailed), string(VerificationNeedsReview), string(VerificationSkipped)}
+}
+
+var summaryShape = unions{}.object(reflect.TypeFor[VerificationSummary](), false)
+
+// maxSubjects is how many subjects a text names; an ellipsis stands for more.
+const maxSubjects = 5
+
+// Text returns the summary in one line. Subjects keep their order.
+func (s VerificationSummary) Text() string {
+	tail := counted(s.ReportCount, "report") + ", " + counted(s.RequiredCheckCount, "required check") + "."
+	var text string
+	switch s.Status {
+	case VerificationPassed:
+		text = "passed: " + tail
+	case VerificationFailed:
+		text = "failed: " + about(s.FailedCheckCount, "failed check", "failed report", s.FailedSubjects) + tail
+	case VerificationNeedsReview:
+		text = "needs review: " + about(s.PendingRequiredCheckCount, "pending required check", "review required", s.PendingSubjects) + tail
+	default:
+		text = "skipped: no reports."
+		if s.ReportCount > 0 {
+			text = "skipped: " + counted(s.ReportCount, "report") + "."
+		}
+	}
+	if s.ResidualRiskCount > 0 {
+		text += " Residual risks: " + strconv.FormatUint(s.ResidualRiskCount, 10) + "."
+	}
+	return "Verification " + text
+}
+
+// about returns what a summary is about, up to and with the full stop.
+func about(count uint64, noun, without string, subjects []string) string {
+	what := without
+	if count > 0 {
+		what = counted(count, noun)
+	}
+	more := ""
+	if len(subjects) > maxSubjects {
+		subjects, more = subjects[:maxSubjects], ", ..."
+	}
+	if joined := strings.Join(subjects, ", ") + more; joined != "" {
+		what += " across subjects: " + joined
+	}
+	return what + ". "
+}
+
+func counted(n uint64, noun string) string {
+	if n != 1 {
+		noun += "s"
+	}
+	return strconv.FormatUint(n, 10) + " " + noun
+}
