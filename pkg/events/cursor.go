@@ -1,6 +1,6 @@
 package events
 
-import "unicode/utf8"
+import "strings"
 
 // cursor walks over text that a scanner has accepted. It checks nothing.
 type cursor struct {
@@ -108,36 +108,39 @@ func (c *cursor) key() string {
 
 // unescape decodes the inside of a string. Surrogates are paired.
 func unescape(s string) string {
-	dst := make([]byte, 0, len(s))
-	for i := 0; i < len(s); {
-		if s[i] != '\\' {
-			dst = append(dst, s[i])
-			i++
-			continue
+	var b strings.Builder
+	b.Grow(len(s))
+	for {
+		i := strings.IndexByte(s, '\\')
+		if i < 0 {
+			b.WriteString(s)
+			return b.String()
 		}
-		switch b := s[i+1]; b {
+		b.WriteString(s[:i])
+		letter := s[i+1]
+		switch letter {
 		case 'b':
-			dst = append(dst, '\b')
+			letter = '\b'
 		case 'f':
-			dst = append(dst, '\f')
+			letter = '\f'
 		case 'n':
-			dst = append(dst, '\n')
+			letter = '\n'
 		case 'r':
-			dst = append(dst, '\r')
+			letter = '\r'
 		case 't':
-			dst = append(dst, '\t')
+			letter = '\t'
 		case 'u':
 			r := hex4(s, i)
-			i += 4
+			size := 6
 			if 0xD800 <= r && r <= 0xDFFF {
-				r = 0x10000 + (r-0xD800)<<10 + hex4(s, i+2) - 0xDC00
-				i += 6
+				r = 0x10000 + (r-0xD800)<<10 + hex4(s, i+6) - 0xDC00
+				size = 12
 			}
-			dst = utf8.AppendRune(dst, r)
-		default:
-			dst = append(dst, b)
+			b.WriteRune(r)
+			s = s[i+size:]
+			continue
 		}
-		i += 2
+		b.WriteByte(letter)
+		s = s[i+2:]
 	}
-	return string(dst)
 }

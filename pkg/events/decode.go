@@ -2,9 +2,9 @@ package events
 
 import (
 	"fmt"
-	"math"
 	"reflect"
 	"slices"
+	"strconv"
 )
 
 // decoder reads typed values from accepted text.
@@ -65,32 +65,22 @@ func (d *decoder) scalar(b byte, v reflect.Value, sh *shape) *DecodeError {
 	if !ok || isFloat && sh.kind != floatShape {
 		return wrongType(text, sh.name)
 	}
-	fits := false
 	switch sh.kind {
 	case intShape:
-		var i int64
-		if i, fits = n.int64(); fits && !v.OverflowInt(i) {
+		if i, ok := n.int64(); ok && !v.OverflowInt(i) {
 			v.SetInt(i)
 			return nil
 		}
 	case uintShape:
-		var u uint64
-		if u, fits = n.uint64(); fits && !v.OverflowUint(u) {
+		if u, ok := n.uint64(); ok && !v.OverflowUint(u) {
 			v.SetUint(u)
 			return nil
 		}
 	default:
-		f := n.float
-		if !isFloat {
-			if f = float64(n.abs); n.negative {
-				f = -f
-			}
+		if f, err := strconv.ParseFloat(text, v.Type().Bits()); err == nil {
+			v.SetFloat(f)
+			return nil
 		}
-		if v.Kind() == reflect.Float32 && math.IsInf(float64(float32(f)), 0) {
-			break
-		}
-		v.SetFloat(f)
-		return nil
 	}
 	return outOfRange(text, sh.name)
 }

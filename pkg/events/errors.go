@@ -35,8 +35,8 @@ func (c ErrorCode) Error() string { return string(c) }
 
 // DecodeError is the one error type of everything in this package that reads.
 // Its text is that of the protocol where the protocol fixes it, without a
-// prefix, for example "missing field `payload`". It quotes at most
-// [maxQuoted] bytes of any one piece of the input.
+// prefix, for example "missing field `payload`". It quotes at most 256 bytes of
+// any one piece of the input.
 type DecodeError struct {
 	Code ErrorCode
 	text string

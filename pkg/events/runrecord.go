@@ -50,6 +50,9 @@ func (r RunRecord) ToEnvelope(runID, sessionID string) (Envelope, error) {
 // FromRunEnvelope is the way back from [RunRecord.ToEnvelope]. Other members of
 // the metadata are ignored. Errors are of type *[DecodeError].
 func FromRunEnvelope(env Envelope) (r RunRecord, runID, sessionID string, err error) {
+	if env.Metadata.IsNull() {
+		return RunRecord{}, "", "", missingField("metadata")
+	}
 	var m runMetadata
 	d := decoder{cursor{s: env.Metadata.JSON()}}
 	if err := d.object(reflect.ValueOf(&m).Elem(), runMetadataShape, ""); err != nil {

@@ -1,6 +1,7 @@
 package events
 
 import (
+	"math"
 	"strconv"
 	"unicode/utf8"
 )
@@ -292,7 +293,7 @@ func (sc *scanner) number() bool {
 	if whole == 0 || whole > 1 && sc.s[lead] == '0' {
 		return sc.fail("invalid number")
 	}
-	fraction, exponent := 0, false
+	fraction, exponent, magnitude := 0, false, whole
 	if sc.at('.') {
 		sc.i++
 		if fraction = sc.digits(); fraction == 0 {
@@ -303,14 +304,22 @@ func (sc *scanner) number() bool {
 	if sc.at('e') || sc.at('E') {
 		exponent = true
 		sc.i++
-		if sc.at('+') || sc.at('-') {
+		small := sc.at('-')
+		if small || sc.at('+') {
 			sc.i++
 		}
-		if sc.digits() == 0 {
+		power := sc.i
+		switch n := sc.digits(); {
+		case n == 0:
 			return sc.fail("invalid number")
+		case n > 3:
+			magnitude = math.MaxInt
+		case !small:
+			n, _ := strconv.Atoi(sc.s[power:sc.i])
+			magnitude += n
 		}
 	}
-	if exponent || whole > 300 {
+	if magnitude > 308 { // else the number is below 1e308
 		if _, err := strconv.ParseFloat(sc.s[start:sc.i], 64); err != nil {
 			return sc.fail("number out of range")
 		}

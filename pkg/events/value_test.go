@@ -1,0 +1,171 @@
+package events_test
+
+import (
+	"errors"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/beamagents/beamagents-go/pkg/events"
+)
+
+func parse(t testing.TB, text string) events.Value {
+	t.Helper()
+	v, err := events.ParseValue([]byte(text))
+	if err != nil {
+		t.Fatalf("ParseValue(%s): %v", text, err)
+	}
+	return v
+}
+
+func TestValueEqual(t *testing.T) {
+	for _, c := range []struct {
+		a, b  string
+		equal bool
+	}{
+		{"1", "1.0", false},
+		{"0.0", "-0.0", false},
+		{"-0", "-0.0", true},
+		{"1e2", "100.0", true},
+		{"1e2", "100", false},
+		{"0.10", "0.1", true},
+		{"1e+16", "1e16", true},
+		{"1E16", "10000000000000000.0", true},
+		{"0.00001", "1e-5", true},
+		{"18446744073709551616", "18446744073709551616.0", true},
+		{"18446744073709551615", "18446744073709551615.0", false},
+		{"-9223372036854775809", "-9223372036854775809.0", true},
+		{`{"a":1,"b":2}`, `{ "b":2, "a":1 }`, true},
+		{`{"a":1}`, `{"a":1,"b":null}`, false},
+		{`{"a":0,"a":1}`, `{"a":1}`, true},
+		{`[1,2]`, `[2,1]`, false},
+		{`"\u00e9\/"`, `"é/"`, true},
+		{`"\ud83d\ude00"`, `"😀"`, true},
+		{`"é"`, `"e\u0301"`, false},
+		{`null`, `""`, false},
+	} {
+		a, b := parse(t, c.a), parse(t, c.b)
+		if a.Equal(b) != c.equal || b.Equal(a) != c.equal {
+			t.Errorf("%s equal to %s: want %t (%s, %s)", c.a, c.b, c.equal, a.JSON(), b.JSON())
+		}
+	}
+	if !parse(t, " null ").Equal(events.Value{}) {
+		t.Error("the zero Value is not null")
+	}
+}
+
+// The order of members is that of UTF-8 bytes, which UTF-16 order is not.
+func TestValueKeyOrder(t *testing.T) {
+	v := parse(t, `{"😀":1,"\uff61":2,"é":3,"z":4,"aa":5,"a":6,"":7,"A":8,"\u0001":9,"a\u0000":10}`)
+	want := `{"":7,"\u0001":9,"A":8,"a":6,"a\u0000":10,"aa":5,"z":4,"é":3,"｡":2,"😀":1}`
+	if got := v.JSON(); got != want {
+		t.Errorf("%s\nwant %s", got, want)
+	}
+}
+
+func TestValueFloats(t *testing.T) {
+	for in, want := range map[string]string{
+		"1e15": "1000000000000000.0", "9999999999999998.0": "9999999999999998.0", "1e16": "1e16",
+		"12345678901234567890.0": "1.2345678901234567e19", "1e-5": "0.00001", "1.5e-5": "0.000015", "9.9e-6": "9.9e-6",
+		"123e-2": "1.23", "-1.5E+3": "-1500.0", "2.2250738585072014e-308": "2.2250738585072014e-308",
+		"1e23": "1e23", "9007199254740993.0": "9007199254740992.0", "0.3": "0.3", "5.0e-1": "0.5", "1e100": "1e100", "0e9": "0.0",
+	} {
+		if got := parse(t, in).JSON(); got != want {
+			t.Errorf("%s is written %s, want %s", in, got, want)
+		}
+	}
+}
+
+func TestValueAccess(t *testing.T) {
+	v := parse(t, `{"s":"a\nb","i":-7,"u":18446744073709551615,"f":1.5,"t":true,"n":null,"o":{"k":[1]},"s":"last"}`)
+	want := map[string]any{"s": "last", "i": int64(-7), "u": uint64(math.MaxUint64), "f": 1.5, "t": true, "n": nil,
+		"o": map[string]any{"k": []any{int64(1)}}}
+	if diff := cmp.Diff(want, v.Any()); diff != "" {
+		t.Errorf("Any (-want +got):\n%s", diff)
+	}
+	back, err := events.ValueOf(v.Any())
+	if err != nil || !back.Equal(v) {
+		t.Errorf("ValueOf(Any()) is %s (%v)", back.JSON(), err)
+	}
+	if s, ok := get(t, v, "s").Str(); s != "last" || !ok {
+		t.Errorf("Get takes the first of equal names: %q", s)
+	}
+	if inner, ok := get(t, v, "o").Get("k"); !ok || inner.JSON() != "[1]" {
+		t.Errorf("nested Get is %s", inner.JSON())
+	}
+	if n, ok := v.Get("n"); !ok || !n.IsNull() {
+		t.Error("a null member is not there")
+	}
+	for _, other := range []string{"absent", "k", ""} {
+		if _, ok := v.Get(other); ok {
+			t.Errorf("there is no member %q", other)
+		}
+	}
+	if _, ok := parse(t, `[{"s":1}]`).Get("s"); ok {
+		t.Error("Get on an array")
+	}
+	if b, ok := get(t, v, "t").Bool(); !b || !ok {
+		t.Error("Bool")
+	}
+	if f, ok := get(t, v, "f").Float64(); f != 1.5 || !ok {
+		t.Error("Float64")
+	}
+	for _, name := range []string{"s", "t", "n", "o"} {
+		m := get(t, v, name)
+		_, i := m.Int64()
+		_, u := m.Uint64()
+		_, f := m.Float64()
+		if i || u || f {
+			t.Errorf("%s is a number", m.JSON())
+		}
+	}
+}
+
+func get(t *testing.T, v events.Value, name string) events.Value {
+	t.Helper()
+	m, ok := v.Get(name)
+	if !ok {
+		t.Fatalf("no member %q in %s", name, v.JSON())
+	}
+	return m
+}
+
+func TestValueOf(t *testing.T) {
+	type word string
+	for _, c := range []struct {
+		in   any
+		want string
+	}{
+		{nil, "null"}, {true, "true"}, {word("w"), `"w"`}, {int8(-1), "-1"}, {uint64(math.MaxUint64), "18446744073709551615"},
+		{1.0, "1.0"}, {float32(0.1), "0.10000000149011612"}, {[]string{"b", "a"}, `["b","a"]`}, {[2]bool{}, "[false,false]"},
+		{map[word]any{"b": nil, "a": []any{}}, `{"a":[],"b":null}`}, {parse(t, "[ 1 ]"), "[1]"}, {map[string]any(nil), "{}"},
+	} {
+		v, err := events.ValueOf(c.in)
+		if err != nil || v.JSON() != c.want {
+			t.Errorf("ValueOf(%#v) is %s (%v), want %s", c.in, v.JSON(), err, c.want)
+		}
+	}
+	var cycle []any
+	cycle = append(cycle, nil)
+	cycle[0] = cycle
+	deep := parse(t, nested(126))
+	for name, in := range map[string]any{
+		"NaN": math.NaN(), "infinity": []any{math.Inf(-1)}, "UTF-8": "\xff", "UTF-8 in a name": map[string]any{"\xff": 1},
+		"struct": struct{}{}, "channel": make(chan int), "cycle": cycle, "depth": []any{deep}, "int keys": map[int]any{1: 1},
+	} {
+		if v, err := events.ValueOf(in); !errors.Is(err, events.ErrSerialize) || !v.IsNull() {
+			t.Errorf("%s: %s, %v", name, v.JSON(), err)
+		}
+	}
+	if v, err := events.ValueOf(deep); err != nil || len(v.JSON()) != 252 {
+		t.Errorf("126 arrays: %v", err)
+	}
+	if _, err := events.ParseValue([]byte(nested(127))); !errors.Is(err, events.CodeTooDeep) {
+		t.Errorf("127 arrays: %v", err)
+	}
+	if _, err := events.ParseValue([]byte("1 2")); !errors.Is(err, events.CodeUnparsable) || !strings.Contains(err.Error(), "trailing") {
+		t.Errorf("two values: %v", err)
+	}
+}
