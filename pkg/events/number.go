@@ -47,7 +47,7 @@ func (n number) int64() (int64, bool) {
 func appendFloat(dst []byte, f float64, bits int) []byte {
 	low, high := 1e-5, 1e16
 	if bits == 32 {
-		low, high = float64(float32(1e-6)), 1e13
+		low, high = float64(float32(1e-6)), float64(float32(1e13))
 	}
 	if abs := math.Abs(f); abs == 0 || low <= abs && abs < high {
 		start := len(dst)
