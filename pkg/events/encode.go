@@ -174,7 +174,10 @@ func (e *encoder) field(comma bool, v reflect.Value, f *field) bool {
 	if absent && f.presence != nulled {
 		return false
 	}
-	e.name(comma, f.name)
+	if comma {
+		e.dst = append(e.dst, ',')
+	}
+	e.dst = append(e.dst, f.key...)
 	switch {
 	case absent:
 		e.dst = append(e.dst, "null"...)
@@ -197,9 +200,7 @@ func (u *union) find(v reflect.Value) (o *object, member reflect.Value, ok bool)
 	if i, ok := u.byType[v.Type()]; ok {
 		return u.members[i], v, true
 	}
-	if v.Kind() != reflect.Struct {
-		return nil, v, false
-	}
+	// Only a struct can get the unexported method, by embedding.
 	for f := range v.NumField() {
 		if !v.Type().Field(f).Anonymous {
 			continue

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/beamagents/beamagents-go/pkg/events"
 )
@@ -167,9 +168,12 @@ func TestEnvelopeInEncodingJSON(t *testing.T) {
 }
 
 func TestErrorTextIsBounded(t *testing.T) {
-	long := strings.Repeat("é", 100000)
+	long := "x" + strings.Repeat("é", 100000)
 	_, err := events.FromEnvelope(events.NewEnvelope(long, events.Value{}))
-	if err == nil || len(err.Error()) > 5000 || !strings.HasPrefix(err.Error(), "unknown variant `é") {
+	if err == nil || len(err.Error()) > 5000 || !strings.HasPrefix(err.Error(), "unknown variant `xé") {
 		t.Errorf("text of %d bytes", len(err.Error()))
+	}
+	if !utf8.ValidString(err.Error()) {
+		t.Error("text cut inside a character")
 	}
 }

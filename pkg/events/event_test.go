@@ -13,7 +13,10 @@ import (
 
 // A caller's own types that embed an event.
 type (
-	tagged   struct{ events.TextDelta }
+	tagged struct {
+		Source string
+		events.TextDelta
+	}
 	byPtr    struct{ *events.TextDelta }
 	byIface  struct{ events.Event }
 	drifting struct{ events.TextDelta }
@@ -79,7 +82,7 @@ func TestToEnvelopeErrors(t *testing.T) {
 
 func TestToEnvelopeTakesPointersAndEmbeddings(t *testing.T) {
 	text := events.TextDelta{Text: "x"}
-	for _, event := range []events.Event{text, &text, tagged{text}, &tagged{text}, byPtr{&text}, byIface{text}, byIface{&text}} {
+	for _, event := range []events.Event{text, &text, tagged{"s", text}, &tagged{"s", text}, byPtr{&text}, byIface{text}, byIface{&text}} {
 		env, err := events.ToEnvelope(event)
 		if err != nil || encode(t, env) != `{"version":1,"type":"text_delta","payload":{"text":"x"}}` {
 			t.Errorf("%T: %v (%v)", event, env, err)
@@ -94,6 +97,7 @@ func TestToEnvelopeTakesPointersAndEmbeddings(t *testing.T) {
 
 // What is absent, null, zero, empty or missing, each way round.
 func TestFieldPresence(t *testing.T) {
+	const binding = `"schema":"s","packageId":"p","packageVersion":"1","lifecycleGeneration":1,"generationDigest":"g","capabilitySnapshotDigest":"c","knowledge":{"schema":"s","surfaceId":"i","formatVersion":"f","contentDigest":"d","searchSchema":"a","readSchema":"b","citationSchema":"c","lifecycleGeneration":1,"generationDigest":"g"}`
 	for _, c := range []struct{ name, in, want string }{
 		{"omitted, missing", `{"type":"tool_input_delta","delta":"d"}`, ``},
 		{"omitted, null", `{"type":"tool_input_delta","delta":"d","id":null}`, `{"type":"tool_input_delta","delta":"d"}`},
@@ -112,6 +116,7 @@ func TestFieldPresence(t *testing.T) {
 		{"f32 fixed below 1e13", `{"type":"memory_recalled","memory_id":"m","content":"c","relevance":9999999e6}`, `{"type":"memory_recalled","memory_id":"m","content":"c","relevance":9999999000000.0}`},
 		{"task defaults", `{"type":"task_updated","session_id":"s","tasks":[{"id":"1","description":"c","status":"failed","dependencies":[]}]}`, `{"type":"task_updated","session_id":"s","tasks":[{"id":"1","content":"c","status":"failed","priority":"medium"}]}`},
 		{"task in full", `{"type":"task_updated","session_id":"s","tasks":[{"id":"1","content":"c","status":"pending","priority":"low","tool":"t","dependencies":["0"],"success_criteria":""}]}`, ``},
+		{"limits default", `{"type":"cognitive_context_bound","binding":{` + binding + `,"limits":{"maxTotalBytes":0}}}`, `{"type":"cognitive_context_bound","binding":{` + binding + `,"limits":{"maxResults":4,"maxDocumentBytes":6144,"maxTotalBytes":0}}}`},
 		{"unknown members", `{"type":"turn_end","turn":1,"usage":{"prompt_tokens":1,"completion_tokens":2,"total_tokens":3,"x":[]},"y":{}}`, `{"type":"turn_end","turn":1,"usage":{"prompt_tokens":1,"completion_tokens":2,"total_tokens":3,"cache_read_tokens":null,"cache_write_tokens":null}}`},
 		{"type not first", `{"turn":1,"type":"turn_start"}`, `{"type":"turn_start","turn":1}`},
 		{"any keeps all but duplicates", `{"type":"tool_execution_start","id":"i","name":"n","args":{"b":1e2,"a":{"z":1,"z":2},"b":-0}}`, `{"type":"tool_execution_start","id":"i","name":"n","args":{"a":{"z":2},"b":-0.0}}`},

@@ -30,14 +30,22 @@ func parseNumber(lit string) (n number, isFloat bool) {
 }
 
 // uint64 returns the value of an integer that is not negative.
-func (n number) uint64() (uint64, bool) { return n.abs, !n.negative }
+func (n number) uint64() (uint64, bool) {
+	if n.negative {
+		return 0, false
+	}
+	return n.abs, true
+}
 
 // int64 returns the value of an integer in the range of int64.
 func (n number) int64() (int64, bool) {
-	if n.negative {
+	switch {
+	case n.negative:
 		return -int64(n.abs), true // abs is at most 2^63, whose negation wraps to itself
+	case n.abs > math.MaxInt64:
+		return 0, false
 	}
-	return int64(n.abs), n.abs <= math.MaxInt64
+	return int64(n.abs), true
 }
 
 // appendFloat writes a finite float of 32 or 64 bits: the shortest digits that

@@ -25,16 +25,20 @@ type Projection struct {
 	MetadataJSON *string
 	// PayloadJSON is the canonical text of the payload.
 	PayloadJSON string
-	Prompt      *string
-	Text        *string
+	// Prompt is the prompt of a run or a plan, or a subagent's description.
+	Prompt *string
+	// Text is what was said: a delta, an answer, a subagent's session or state.
+	Text *string
 	// ToolID is the id of a tool call or of a subagent's task.
 	ToolID *string
 	// ToolName is the name of a tool or a subagent.
-	ToolName   *string
+	ToolName *string
+	// ToolOutput is the output of a tool or a subagent.
 	ToolOutput *string
 	// TotalTokens is the total of a turn or a run.
 	TotalTokens *uint64
-	Turn        *uint64
+	// Turn is the number of the turn.
+	Turn *uint64
 	// VerificationSummaryJSON is the canonical text of the summary, whatever it
 	// is.
 	VerificationSummaryJSON *string

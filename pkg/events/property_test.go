@@ -100,6 +100,28 @@ func TestValueProperties(t *testing.T) {
 	})
 }
 
+func TestEnvelopeProperties(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		payload, err := ValueOf(drawAny(3).Draw(t, "payload"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		metadata, err := ValueOf(drawAny(2).Draw(t, "metadata"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		env := NewEnvelope(rapid.OneOf(rapid.String(), rapid.SampledFrom(catalogue.tags)).Draw(t, "type"), payload).WithMetadata(metadata)
+		text, err := env.AppendJSON(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		back, err := DecodeEnvelope(text)
+		if err != nil || !back.Equal(env) || !cmp.Equal(back.Project(), env.Project()) {
+			t.Fatalf("%s is read as %v (%v)", text, back, err)
+		}
+	})
+}
+
 // equalMaps takes an empty map or list for a nil one.
 var equalMaps = cmp.Transformer("json", func(m map[string]any) map[string]any {
 	if m == nil {

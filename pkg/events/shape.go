@@ -56,6 +56,7 @@ type object struct {
 
 type field struct {
 	name     string
+	key      string // the name as it is written, with quotes and colon
 	presence presence
 	fallback string // of the presence defaulted
 	shape    *shape
@@ -134,7 +135,7 @@ func (known unions) object(t reflect.Type, strict bool) *object {
 			panic(fmt.Sprintf("events: %v.%s has no wire name", t, sf.Name))
 		}
 		options := strings.Split(tag, ",")
-		f := field{name: options[0]}
+		f := field{name: options[0], key: `"` + options[0] + `":`}
 		below := strict
 		for _, option := range options[1:] {
 			option, word, _ := strings.Cut(option, "=")

@@ -10,7 +10,8 @@ import (
 
 // Value is any JSON value without loss: an integer of 64 bits is not the float
 // of the same size. The zero Value is null. A Value does not change and is
-// safe to share; one that was decoded keeps the text it was decoded from.
+// safe to share; one that was decoded keeps the text it was decoded from, so
+// compare with [Value.Equal], not with ==.
 type Value struct {
 	text      string // accepted by a scanner; empty stands for null
 	deep      int    // objects and arrays inside one another, at most MaxDepth-2
@@ -140,16 +141,18 @@ func (v Value) Str() (string, bool) {
 
 // Int64 returns v if it is an integer in the range of int64.
 func (v Value) Int64() (int64, bool) {
-	n, isFloat, ok := v.number()
-	i, inRange := n.int64()
-	return i, ok && !isFloat && inRange
+	if n, isFloat, ok := v.number(); ok && !isFloat {
+		return n.int64()
+	}
+	return 0, false
 }
 
 // Uint64 returns v if it is an integer in the range of uint64.
 func (v Value) Uint64() (uint64, bool) {
-	n, isFloat, ok := v.number()
-	u, inRange := n.uint64()
-	return u, ok && !isFloat && inRange
+	if n, isFloat, ok := v.number(); ok && !isFloat {
+		return n.uint64()
+	}
+	return 0, false
 }
 
 // Float64 returns v if it is a float. An integer is none.
