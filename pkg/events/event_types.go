@@ -176,7 +176,8 @@ type CognitiveContextBound struct {
 	Binding CognitivePackageBindingV1 `wire:"binding,strict"`
 }
 
-// CommandDeadLettered: A command has failed for good. Lane is any text here.
+// CommandDeadLettered: A command has failed for good. Lane is any text
+// here.
 type CommandDeadLettered struct {
 	CommandID   string `wire:"command_id"`
 	CommandType string `wire:"command_type"`
@@ -247,7 +248,8 @@ type SubagentStart struct {
 	StartedMs       uint64 `wire:"started_ms,default"`
 }
 
-// SubagentProgress: A subagent reports. Metadata may be null but not missing.
+// SubagentProgress: A subagent reports. Metadata may be null but not
+// missing.
 type SubagentProgress struct {
 	TaskID    string `wire:"task_id"`
 	SessionID string `wire:"session_id"`
@@ -330,7 +332,8 @@ type PersistenceFailed struct {
 	Error     string `wire:"error"`
 }
 
-// BudgetThresholdHit: A budget has reached a limit. Kind is "soft" or "hard".
+// BudgetThresholdHit: A budget has reached a limit. Kind is "soft" or
+// "hard".
 type BudgetThresholdHit struct {
 	Resource string  `wire:"resource"`
 	Kind     string  `wire:"kind"`

@@ -4,8 +4,8 @@ package events
 // shape alone: schema names and digests ("sha256:" and 64 hex digits) are not
 // looked at.
 
-// ToolRequestSnapshotV1 is a tool request. Its schema is "a3s.code.tool-
-// request-snapshot.v1".
+// ToolRequestSnapshotV1 is a tool request. Its schema is
+// "a3s.code.tool-request-snapshot.v1".
 type ToolRequestSnapshotV1 struct {
 	Schema          string            `wire:"schema"`
 	Origin          ToolRequestOrigin `wire:"origin"`
@@ -162,8 +162,8 @@ type CognitivePackageBindingV1 struct {
 // KnowledgeLeaseBinding is the lease on the knowledge of a package. Its
 // schemas are "agentic.ontology.r0-knowledge-lease-binding.v1" and, for
 // search, read and citation, "a3s.use.okf-knowledge-search-request.v1",
-// "a3s.use.okf-knowledge-read-request.v1" and "a3s.use.okf-knowledge-
-// citation.v1".
+// "a3s.use.okf-knowledge-read-request.v1" and
+// "a3s.use.okf-knowledge-citation.v1".
 type KnowledgeLeaseBinding struct {
 	Schema              string `wire:"schema"`
 	SurfaceID           string `wire:"surfaceId"`

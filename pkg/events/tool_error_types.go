@@ -1,7 +1,7 @@
 package events
 
-// ToolErrorKind tells why a tool failed. The set is closed: the 11 types whose
-// names start with ToolError.
+// ToolErrorKind tells why a tool failed. The set is closed: the 11 types
+// whose names start with ToolError.
 type ToolErrorKind interface {
 	// Kind returns the wire name.
 	Kind() string
