@@ -18,8 +18,12 @@ type number struct {
 // fraction or an exponent, -0, and an integer outside [-2^63, 2^64-1] are
 // floats, rounded correctly.
 func parseNumber(lit string) (n number, isFloat bool) {
-	if !strings.ContainsAny(lit, ".eE") && lit != "-0" {
-		digits, negative := strings.CutPrefix(lit, "-")
+	digits, negative := strings.CutPrefix(lit, "-")
+	whole := !negative || digits != "0"
+	for i := 0; whole && i < len(digits); i++ {
+		whole = '0' <= digits[i] && digits[i] <= '9'
+	}
+	if whole {
 		abs, err := strconv.ParseUint(digits, 10, 64)
 		if err == nil && !(negative && abs > 1<<63) {
 			return number{negative: negative, abs: abs}, false
