@@ -155,14 +155,14 @@ func Read(rec *pb.ActivationErrorRecord) (Letter, error) {
 	text := []byte(rec.GetDetail())
 	canonical, err := canonjson.Canonicalize(nil, text)
 	if err != nil || !bytes.Equal(canonical, text) {
-		return Letter{}, fmt.Errorf("deadletter: detail is not canonical JSON: %w", ErrForeign)
+		return Letter{}, fmt.Errorf("deadletter: %w: detail is not canonical JSON", ErrForeign)
 	}
 	var d detail
 	if err := json.Unmarshal(text, &d); err != nil {
-		return Letter{}, fmt.Errorf("deadletter: detail has another shape: %w", ErrForeign)
+		return Letter{}, fmt.Errorf("deadletter: %w: detail has another shape", ErrForeign)
 	}
 	if !slices.Contains(codes[l.Reason], d.Code) {
-		return Letter{}, fmt.Errorf("deadletter: reason %q with code %q: %w", l.Reason, d.Code, ErrForeign)
+		return Letter{}, fmt.Errorf("deadletter: %w: reason %q with code %q", ErrForeign, l.Reason, d.Code)
 	}
 	l.Code, l.Error, l.InputKind = d.Code, d.Error, d.InputKind
 	if l.InputKind == "" {
@@ -196,14 +196,14 @@ func Wrap(rec *pb.ActivationErrorRecord) (*pb.AgentEnvelope, error) {
 func Unwrap(env *pb.AgentEnvelope) (*pb.ActivationErrorRecord, error) {
 	event, ok := env.GetPayload().(*pb.AgentEnvelope_ExternalEvent)
 	if !ok {
-		return nil, fmt.Errorf("deadletter: no external_event: %w", ErrUnwrap)
+		return nil, fmt.Errorf("deadletter: %w: it has no external_event", ErrUnwrap)
 	}
 	rec := new(pb.ActivationErrorRecord)
 	if err := proto.Unmarshal(event.ExternalEvent, rec); err != nil {
-		return nil, fmt.Errorf("deadletter: external_event: %s: %w", Explain(event.ExternalEvent, rec), ErrUnwrap)
+		return nil, fmt.Errorf("deadletter: %w: external_event, %s", ErrUnwrap, Explain(event.ExternalEvent, rec))
 	}
 	if rec.GetReason() == "" {
-		return nil, fmt.Errorf("deadletter: external_event has no reason: %w", ErrUnwrap)
+		return nil, fmt.Errorf("deadletter: %w: external_event has no reason", ErrUnwrap)
 	}
 	return rec, nil
 }
