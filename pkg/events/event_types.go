@@ -1,60 +1,60 @@
 package events
 
-// AgentStart: An agent run has begun.
+// AgentStart says that an agent run has begun.
 type AgentStart struct {
 	Prompt string `wire:"prompt"`
 }
 
-// AgentModeChanged: The agent has changed its mode.
+// AgentModeChanged says that the agent has changed its mode.
 type AgentModeChanged struct {
 	Mode        string `wire:"mode"`
 	Agent       string `wire:"agent"`
 	Description string `wire:"description"`
 }
 
-// TurnStart: A turn has begun. The same number comes again when an
+// TurnStart says that a turn has begun. The same number comes again when an
 // interrupted stream is retried.
 type TurnStart struct {
 	Turn uint64 `wire:"turn"`
 }
 
-// TextDelta: A piece of the model's answer.
+// TextDelta is a piece of the model's answer.
 type TextDelta struct {
 	Text string `wire:"text"`
 }
 
-// ReasoningDelta: A piece of the model's reasoning.
+// ReasoningDelta is a piece of the model's reasoning.
 type ReasoningDelta struct {
 	Text string `wire:"text"`
 }
 
-// ToolStart: The model has begun to ask for a tool.
+// ToolStart says that the model has begun to ask for a tool.
 type ToolStart struct {
 	ID   string `wire:"id"`
 	Name string `wire:"name"`
 }
 
-// ToolInputDelta: A piece of a tool's input.
+// ToolInputDelta is a piece of a tool's input.
 type ToolInputDelta struct {
 	ID    *string `wire:"id,omit"`
 	Delta string  `wire:"delta"`
 }
 
-// ToolRequestBound: A tool request has been fixed, as digests.
+// ToolRequestBound says that a tool request has been fixed, as digests.
 type ToolRequestBound struct {
 	ToolID   string                `wire:"tool_id"`
 	ToolName string                `wire:"tool_name"`
 	Snapshot ToolRequestSnapshotV1 `wire:"snapshot,strict"`
 }
 
-// ToolExecutionStart: A tool has begun to run.
+// ToolExecutionStart says that a tool has begun to run.
 type ToolExecutionStart struct {
 	ID   string `wire:"id"`
 	Name string `wire:"name"`
 	Args Value  `wire:"args"`
 }
 
-// ToolEnd: A tool has ended.
+// ToolEnd says that a tool has ended.
 type ToolEnd struct {
 	ID        string        `wire:"id"`
 	Name      string        `wire:"name"`
@@ -65,20 +65,20 @@ type ToolEnd struct {
 	ErrorKind ToolErrorKind `wire:"error_kind,omit"`
 }
 
-// ToolOutputDelta: A piece of a tool's output.
+// ToolOutputDelta is a piece of a tool's output.
 type ToolOutputDelta struct {
 	ID    string `wire:"id"`
 	Name  string `wire:"name"`
 	Delta string `wire:"delta"`
 }
 
-// TurnEnd: A turn has ended.
+// TurnEnd says that a turn has ended.
 type TurnEnd struct {
 	Turn  uint64     `wire:"turn"`
 	Usage TokenUsage `wire:"usage"`
 }
 
-// AgentEnd: An agent run has ended.
+// AgentEnd says that an agent run has ended.
 type AgentEnd struct {
 	Text                string              `wire:"text"`
 	Usage               TokenUsage          `wire:"usage"`
@@ -86,12 +86,12 @@ type AgentEnd struct {
 	Meta                *LlmResponseMeta    `wire:"meta,omit"`
 }
 
-// Error: Something went wrong. It is an event, not a Go error.
+// Error says that something went wrong. It is an event, not a Go error.
 type Error struct {
 	Message string `wire:"message"`
 }
 
-// ConfirmationRequired: A tool waits for a confirmation.
+// ConfirmationRequired says that a tool waits for a confirmation.
 type ConfirmationRequired struct {
 	ToolID    string `wire:"tool_id"`
 	ToolName  string `wire:"tool_name"`
@@ -99,21 +99,21 @@ type ConfirmationRequired struct {
 	TimeoutMs uint64 `wire:"timeout_ms"`
 }
 
-// ConfirmationReceived: A confirmation has been given or refused.
+// ConfirmationReceived says that a confirmation has been given or refused.
 type ConfirmationReceived struct {
 	ToolID   string  `wire:"tool_id"`
 	Approved bool    `wire:"approved"`
 	Reason   *string `wire:"reason,null"`
 }
 
-// ConfirmationTimeout: A confirmation has not come in time. ActionTaken is
+// ConfirmationTimeout says that a confirmation has not come in time. ActionTaken is
 // "rejected" or "auto_approved".
 type ConfirmationTimeout struct {
 	ToolID      string `wire:"tool_id"`
 	ActionTaken string `wire:"action_taken"`
 }
 
-// ExternalTaskPending: A task waits for somebody outside.
+// ExternalTaskPending says that a task waits for somebody outside.
 type ExternalTaskPending struct {
 	TaskID      string      `wire:"task_id"`
 	SessionID   string      `wire:"session_id"`
@@ -123,14 +123,14 @@ type ExternalTaskPending struct {
 	TimeoutMs   uint64      `wire:"timeout_ms"`
 }
 
-// ExternalTaskCompleted: A task outside is done.
+// ExternalTaskCompleted says that a task outside is done.
 type ExternalTaskCompleted struct {
 	TaskID    string `wire:"task_id"`
 	SessionID string `wire:"session_id"`
 	Success   bool   `wire:"success"`
 }
 
-// PermissionDenied: A policy has refused a tool.
+// PermissionDenied says that a policy has refused a tool.
 type PermissionDenied struct {
 	ToolID   string `wire:"tool_id"`
 	ToolName string `wire:"tool_name"`
@@ -138,45 +138,45 @@ type PermissionDenied struct {
 	Reason   string `wire:"reason"`
 }
 
-// ContextResolving: Context is being gathered from these providers.
+// ContextResolving says that context is being gathered from these providers.
 type ContextResolving struct {
 	Providers []string `wire:"providers"`
 }
 
-// ContextResolved: Context has been gathered.
+// ContextResolved says that context has been gathered.
 type ContextResolved struct {
 	TotalItems  uint64 `wire:"total_items"`
 	TotalTokens uint64 `wire:"total_tokens"`
 }
 
-// RunCapabilityBound: What a run may do has been fixed, as digests.
+// RunCapabilityBound says that what a run may do has been fixed, as digests.
 type RunCapabilityBound struct {
 	CallSequence uint64                  `wire:"call_sequence"`
 	Snapshot     RunCapabilitySnapshotV1 `wire:"snapshot,strict"`
 }
 
-// ModelPresentationBound: Which tools the model sees has been fixed, as
+// ModelPresentationBound says that which tools the model sees has been fixed, as
 // digests.
 type ModelPresentationBound struct {
 	Snapshot ModelPresentationSnapshotV1 `wire:"snapshot,strict"`
 }
 
-// ModelInputBound: A model's input has been fixed, as digests.
+// ModelInputBound says that a model's input has been fixed, as digests.
 type ModelInputBound struct {
 	Snapshot ModelInputSnapshotV1 `wire:"snapshot,strict"`
 }
 
-// ModelUsageBound: What a model call used.
+// ModelUsageBound is what a model call used.
 type ModelUsageBound struct {
 	Snapshot ModelUsageSnapshotV1 `wire:"snapshot,strict"`
 }
 
-// CognitiveContextBound: A knowledge package has been bound to the session.
+// CognitiveContextBound says that a knowledge package has been bound to the session.
 type CognitiveContextBound struct {
 	Binding CognitivePackageBindingV1 `wire:"binding,strict"`
 }
 
-// CommandDeadLettered: A command has failed for good. Lane is any text
+// CommandDeadLettered says that a command has failed for good. Lane is any text
 // here.
 type CommandDeadLettered struct {
 	CommandID   string `wire:"command_id"`
@@ -186,7 +186,7 @@ type CommandDeadLettered struct {
 	Attempts    uint32 `wire:"attempts"`
 }
 
-// CommandRetry: A command will be tried again. Lane is any text here.
+// CommandRetry says that a command will be tried again. Lane is any text here.
 type CommandRetry struct {
 	CommandID   string `wire:"command_id"`
 	CommandType string `wire:"command_type"`
@@ -195,20 +195,20 @@ type CommandRetry struct {
 	DelayMs     uint64 `wire:"delay_ms"`
 }
 
-// QueueAlert: A queue needs attention.
+// QueueAlert says that a queue needs attention.
 type QueueAlert struct {
 	Level     string `wire:"level"`
 	AlertType string `wire:"alert_type"`
 	Message   string `wire:"message"`
 }
 
-// TaskUpdated: The list of tasks of a session as it is now.
+// TaskUpdated is the list of tasks of a session as it is now.
 type TaskUpdated struct {
 	SessionID string `wire:"session_id"`
 	Tasks     []Task `wire:"tasks"`
 }
 
-// MemoryStored: A memory has been stored.
+// MemoryStored says that a memory has been stored.
 type MemoryStored struct {
 	MemoryID   string   `wire:"memory_id"`
 	MemoryType string   `wire:"memory_type"`
@@ -216,28 +216,28 @@ type MemoryStored struct {
 	Tags       []string `wire:"tags"`
 }
 
-// MemoryRecalled: A memory has been recalled.
+// MemoryRecalled says that a memory has been recalled.
 type MemoryRecalled struct {
 	MemoryID  string  `wire:"memory_id"`
 	Content   string  `wire:"content"`
 	Relevance float32 `wire:"relevance"`
 }
 
-// MemoriesSearched: Memories have been searched.
+// MemoriesSearched says that memories have been searched.
 type MemoriesSearched struct {
 	Query       *string  `wire:"query,null"`
 	Tags        []string `wire:"tags"`
 	ResultCount uint64   `wire:"result_count"`
 }
 
-// MemoryCleared: A tier of memory has been cleared. Tier is "long_term",
+// MemoryCleared says that a tier of memory has been cleared. Tier is "long_term",
 // "short_term" or "working".
 type MemoryCleared struct {
 	Tier  string `wire:"tier"`
 	Count uint64 `wire:"count"`
 }
 
-// SubagentStart: A subagent has begun. StartedMs is a Unix time in ms, 0
+// SubagentStart says that a subagent has begun. StartedMs is a Unix time in ms, 0
 // when not known.
 type SubagentStart struct {
 	TaskID          string `wire:"task_id"`
@@ -248,7 +248,7 @@ type SubagentStart struct {
 	StartedMs       uint64 `wire:"started_ms,default"`
 }
 
-// SubagentProgress: A subagent reports. Metadata may be null but not
+// SubagentProgress says that a subagent reports. Metadata may be null but not
 // missing.
 type SubagentProgress struct {
 	TaskID    string `wire:"task_id"`
@@ -257,7 +257,7 @@ type SubagentProgress struct {
 	Metadata  Value  `wire:"metadata"`
 }
 
-// SubagentEnd: A subagent has ended. FinishedMs is a Unix time in ms, 0
+// SubagentEnd says that a subagent has ended. FinishedMs is a Unix time in ms, 0
 // when not known.
 type SubagentEnd struct {
 	TaskID     string `wire:"task_id"`
@@ -268,18 +268,18 @@ type SubagentEnd struct {
 	FinishedMs uint64 `wire:"finished_ms,default"`
 }
 
-// PlanningStart: Planning has begun.
+// PlanningStart says that planning has begun.
 type PlanningStart struct {
 	Prompt string `wire:"prompt"`
 }
 
-// PlanningEnd: Planning has ended.
+// PlanningEnd says that planning has ended.
 type PlanningEnd struct {
 	Plan           ExecutionPlan `wire:"plan"`
 	EstimatedSteps uint64        `wire:"estimated_steps"`
 }
 
-// StepStart: A step of a plan has begun.
+// StepStart says that a step of a plan has begun.
 type StepStart struct {
 	StepID      string `wire:"step_id"`
 	Description string `wire:"description"`
@@ -287,7 +287,7 @@ type StepStart struct {
 	TotalSteps  uint64 `wire:"total_steps"`
 }
 
-// StepEnd: A step of a plan has ended.
+// StepEnd says that a step of a plan has ended.
 type StepEnd struct {
 	StepID     string     `wire:"step_id"`
 	Status     TaskStatus `wire:"status"`
@@ -295,12 +295,12 @@ type StepEnd struct {
 	TotalSteps uint64     `wire:"total_steps"`
 }
 
-// GoalExtracted: A goal has been found.
+// GoalExtracted says that a goal has been found.
 type GoalExtracted struct {
 	Goal AgentGoal `wire:"goal"`
 }
 
-// GoalProgress: A goal has come nearer. Progress is from 0 to 1.
+// GoalProgress says that a goal has come nearer. Progress is from 0 to 1.
 type GoalProgress struct {
 	Goal           string  `wire:"goal"`
 	Progress       float32 `wire:"progress"`
@@ -308,14 +308,14 @@ type GoalProgress struct {
 	TotalSteps     uint64  `wire:"total_steps"`
 }
 
-// GoalAchieved: A goal has been reached.
+// GoalAchieved says that a goal has been reached.
 type GoalAchieved struct {
 	Goal       string `wire:"goal"`
 	TotalSteps uint64 `wire:"total_steps"`
 	DurationMs int64  `wire:"duration_ms"`
 }
 
-// ContextCompacted: The context has been made smaller. PercentBefore is how
+// ContextCompacted says that the context has been made smaller. PercentBefore is how
 // full it was.
 type ContextCompacted struct {
 	SessionID      string  `wire:"session_id"`
@@ -325,14 +325,14 @@ type ContextCompacted struct {
 	Summary        *string `wire:"summary,omit"`
 }
 
-// PersistenceFailed: A session could not be stored.
+// PersistenceFailed says that a session could not be stored.
 type PersistenceFailed struct {
 	SessionID string `wire:"session_id"`
 	Operation string `wire:"operation"`
 	Error     string `wire:"error"`
 }
 
-// BudgetThresholdHit: A budget has reached a limit. Kind is "soft" or
+// BudgetThresholdHit says that a budget has reached a limit. Kind is "soft" or
 // "hard".
 type BudgetThresholdHit struct {
 	Resource string  `wire:"resource"`
@@ -342,14 +342,14 @@ type BudgetThresholdHit struct {
 	Message  *string `wire:"message,omit"`
 }
 
-// PassivationRequested: A session has been asked to go to sleep. DeadlineMs
+// PassivationRequested says that a session has been asked to go to sleep. DeadlineMs
 // is in ms.
 type PassivationRequested struct {
 	Reason     string  `wire:"reason"`
 	DeadlineMs *uint64 `wire:"deadline_ms,omit"`
 }
 
-// PeerInvocation: Another session calls this one.
+// PeerInvocation says that another session calls this one.
 type PeerInvocation struct {
 	FromSessionID string  `wire:"from_session_id"`
 	FromTenantID  *string `wire:"from_tenant_id,omit"`

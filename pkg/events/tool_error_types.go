@@ -23,64 +23,64 @@ var toolErrorKinds = []ToolErrorKind{
 	ToolErrorRateLimited{},
 }
 
-// ToolErrorVersionConflict: The resource has another version than expected.
+// ToolErrorVersionConflict says that the resource has another version than expected.
 type ToolErrorVersionConflict struct {
 	Path     string  `wire:"path"`
 	Expected string  `wire:"expected"`
 	Actual   *string `wire:"actual,null"`
 }
 
-// ToolErrorRemoteGitConflict: A remote repository refused.
+// ToolErrorRemoteGitConflict says that a remote repository refused.
 type ToolErrorRemoteGitConflict struct {
 	Code    string `wire:"code"`
 	Message string `wire:"message"`
 }
 
-// ToolErrorNotFound: There is no such path.
+// ToolErrorNotFound says that there is no such path.
 type ToolErrorNotFound struct {
 	Path string `wire:"path"`
 }
 
-// ToolErrorInvalidArgument: The tool cannot work with its arguments.
+// ToolErrorInvalidArgument says that the tool cannot work with its arguments.
 type ToolErrorInvalidArgument struct {
 	Message string `wire:"message"`
 }
 
-// ToolErrorHookDenied: A hook refused. RetryAfterMs is in ms.
+// ToolErrorHookDenied says that a hook refused. RetryAfterMs is in ms.
 type ToolErrorHookDenied struct {
 	Reason       string  `wire:"reason"`
 	Retryable    bool    `wire:"retryable"`
 	RetryAfterMs *uint64 `wire:"retry_after_ms,null"`
 }
 
-// ToolErrorUnsupported: The tool cannot do that.
+// ToolErrorUnsupported says that the tool cannot do that.
 type ToolErrorUnsupported struct {
 	Message string `wire:"message"`
 }
 
-// ToolErrorTimeout: The operation took too long. DurationMs is in ms.
+// ToolErrorTimeout says that the operation took too long. DurationMs is in ms.
 type ToolErrorTimeout struct {
 	Op         string `wire:"op"`
 	DurationMs uint64 `wire:"duration_ms"`
 }
 
-// ToolErrorTransport: The operation could not reach its target.
+// ToolErrorTransport says that the operation could not reach its target.
 type ToolErrorTransport struct {
 	Op string `wire:"op"`
 }
 
-// ToolErrorCancelled: The operation was cancelled.
+// ToolErrorCancelled says that the operation was cancelled.
 type ToolErrorCancelled struct {
 	Op string `wire:"op"`
 }
 
-// ToolErrorPartialFailure: Some of many failed.
+// ToolErrorPartialFailure says that some of many failed.
 type ToolErrorPartialFailure struct {
 	Failed uint64 `wire:"failed"`
 	Total  uint64 `wire:"total"`
 }
 
-// ToolErrorRateLimited: Too many calls. RetryAfterMs is in ms.
+// ToolErrorRateLimited says that there were too many calls. RetryAfterMs is in ms.
 type ToolErrorRateLimited struct {
 	RetryAfterMs *uint64 `wire:"retry_after_ms,null"`
 }

@@ -1,0 +1,297 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/beamagents/beamagents-go/pkg/deadletter"
+	pb "github.com/beamagents/beamagents-go/proto/beam_agents/v1"
+)
+
+// The test binary is the program, too: a pipeline runs once in a process, and only a
+// process has an exit status.
+func TestMain(m *testing.M) {
+	if os.Getenv("ROUTE_TEST_RUN") == "1" {
+		main()
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+// route runs the program.
+func route(t *testing.T, args ...string) (stdout, stderr string, status int) {
+	t.Helper()
+	cmd := exec.Command(os.Args[0], args...)
+	cmd.Env = append(os.Environ(), "ROUTE_TEST_RUN=1")
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	err := cmd.Run()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		t.Fatal(err)
+	}
+	return out.String(), errs.String(), cmd.ProcessState.ExitCode()
+}
+
+func readFile(t *testing.T, elem ...string) []byte {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join(elem...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// frames splits a delimited file.
+func frames(t *testing.T, b []byte) [][]byte {
+	t.Helper()
+	var all [][]byte
+	for r := bytes.NewReader(b); r.Len() > 0; {
+		n, err := binary.ReadUvarint(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		frame := make([]byte, n)
+		if _, err := io.ReadFull(r, frame); err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, frame)
+	}
+	return all
+}
+
+func TestSamples(t *testing.T) {
+	for format, tc := range map[string]struct {
+		letters string
+		codes   map[string]int
+	}{
+		"jsonl": {
+			"dead letters\n  malformed_envelope          7\n  total                       7\n",
+			map[string]int{"unparsable": 4, "empty_payload": 1, "bad_event_time": 2},
+		},
+		"binpb": {
+			"dead letters\n  malformed_envelope          8\n  unknown_payload             1\n  total                       9\n",
+			map[string]int{"unparsable": 5, "empty_payload": 2, "bad_event_time": 1, "newer_variant": 1},
+		},
+	} {
+		t.Run(format, func(t *testing.T) {
+			want := "routed\n  event                     198\n  tool_result                60\n  approval                   30\n" +
+				"  export_request             12\n  total                     300\n" + tc.letters
+			outs := map[string]string{}
+			for _, runner := range []string{"prism", "direct"} {
+				outs[runner] = t.TempDir()
+				stdout, stderr, status := route(t, "--input", "sample/sample."+format, "--out", outs[runner], "--runner", runner)
+				if status != 0 || stdout != want || stderr != "" {
+					t.Fatalf("%s: status %d, stderr %q, stdout\n%s, want\n%s", runner, status, stderr, stdout, want)
+				}
+			}
+			codes, total := map[string]int{}, 0
+			for _, name := range outputFiles {
+				b := readFile(t, outs["prism"], name)
+				if !bytes.Equal(b, readFile(t, outs["direct"], name)) {
+					t.Errorf("%s: the runners differ", name)
+				}
+				if name == deadLetterTopicFile {
+					continue
+				}
+				for line := range strings.Lines(string(b)) {
+					total++
+					if name == deadLettersFile {
+						var l struct {
+							Detail struct{ Code string } `json:"detail"`
+						}
+						if err := json.Unmarshal([]byte(line), &l); err != nil {
+							t.Fatal(err)
+						}
+						codes[l.Detail.Code]++
+					}
+				}
+			}
+			letters := 0
+			for code, n := range tc.codes {
+				letters += n
+				if codes[code] != n {
+					t.Errorf("%d dead letters with code %s, want %d", codes[code], code, n)
+				}
+			}
+			if total != 300+letters {
+				t.Errorf("%d lines of output, want %d: something was lost", total, 300+letters)
+			}
+			keepsInputs(t, format, readFile(t, outs["prism"], deadLetterTopicFile), letters)
+			readsItsOwnOutputs(t, outs["prism"], letters)
+		})
+	}
+}
+
+// keepsInputs looks for the input of each dead letter in the sample, to the byte.
+func keepsInputs(t *testing.T, format string, topic []byte, letters int) {
+	t.Helper()
+	sample := readFile(t, "sample", "sample."+format)
+	messages := frames(t, topic)
+	if len(messages) != letters {
+		t.Errorf("%d messages for the errors topic, want %d", len(messages), letters)
+	}
+	for _, message := range messages {
+		env := new(pb.AgentEnvelope)
+		if err := proto.Unmarshal(message, env); err != nil {
+			t.Fatal(err)
+		}
+		rec, err := deadletter.Unwrap(env)
+		if err != nil {
+			t.Fatal(err)
+		}
+		l, err := deadletter.Read(rec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		// A line that was JSON is kept as the envelope that it stands for.
+		if (format == "binpb" || l.Code == deadletter.Unparsable) && !bytes.Contains(sample, l.Input) {
+			t.Errorf("%s: input %x is not in the sample", l.Code, l.Input)
+		}
+	}
+}
+
+// readsItsOwnOutputs runs the job on what it wrote: every output is a valid input.
+func readsItsOwnOutputs(t *testing.T, out string, letters int) {
+	t.Helper()
+	again := t.TempDir()
+	stdout, stderr, status := route(t, "--input", filepath.Join(out, toolResultsFile), "--out", again)
+	if status != 0 || !strings.Contains(stdout, "tool_result                60\n") || !strings.Contains(stdout, "dead letters\n  total                       0\n") {
+		t.Errorf("tool results again: status %d, %s%s", status, stderr, stdout)
+	}
+	if !bytes.Equal(readFile(t, again, toolResultsFile), readFile(t, out, toolResultsFile)) {
+		t.Error("the tool results changed")
+	}
+	stdout, stderr, status = route(t, "--input", filepath.Join(out, deadLetterTopicFile), "--out", again)
+	if status != 0 || !strings.Contains(stdout, fmt.Sprintf("  event                %8d\n", letters)) {
+		t.Errorf("dead letters again: status %d, %s%s", status, stderr, stdout)
+	}
+}
+
+func TestUsageErrors(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "in.jsonl")
+	if err := os.WriteFile(file, []byte("{}\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	oddName := filepath.Join(dir, "in.csv")
+	if err := os.WriteFile(oddName, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	blocked := filepath.Join(dir, "blocked")
+	if err := os.WriteFile(blocked, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	own := t.TempDir()
+	if err := os.WriteFile(filepath.Join(own, eventsFile), []byte("{}\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for name, tc := range map[string]struct {
+		args []string
+		want string
+	}{
+		"nothing":            {nil, "--input is missing"},
+		"no output":          {[]string{"--input", file}, "--out is missing"},
+		"missing file":       {[]string{"--input", filepath.Join(dir, "none.jsonl"), "--out", dir}, "no such file"},
+		"folder as a file":   {[]string{"--input", dir, "--format", "jsonl", "--out", dir}, "is not a file"},
+		"unknown format":     {[]string{"--input", file, "--format", "xml", "--out", dir}, `--format "xml" is unknown`},
+		"format not told":    {[]string{"--input", oddName, "--out", dir}, "set --format"},
+		"unwritable folder":  {[]string{"--input", file, "--out", filepath.Join(blocked, "out")}, "cannot write the outputs"},
+		"folder is a file":   {[]string{"--input", file, "--out", blocked}, "cannot write the outputs"},
+		"unknown runner":     {[]string{"--input", file, "--out", dir, "--runner", "spark"}, "use prism or direct"},
+		"stray argument":     {[]string{"--input", file, "--out", dir, "more"}, `unexpected argument "more"`},
+		"output is an input": {[]string{"--input", filepath.Join(own, eventsFile), "--out", own}, "choose another --out"},
+	} {
+		stdout, stderr, status := route(t, tc.args...)
+		if status != 2 || stdout != "" || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, tc.want) {
+			t.Errorf("%s: status %d, stdout %q, stderr %q; want 2 and one line about %q", name, status, stdout, stderr, tc.want)
+		}
+	}
+	if string(readFile(t, own, eventsFile)) != "{}\n" {
+		t.Error("the input was overwritten")
+	}
+}
+
+// An output without elements must not keep the lines of an earlier run.
+func TestOutputsOfAnEarlierRunGo(t *testing.T) {
+	in, out := filepath.Join(t.TempDir(), "empty.jsonl"), t.TempDir()
+	for path, content := range map[string]string{in: "\n", filepath.Join(out, eventsFile): "old\n"} {
+		if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, stderr, status := route(t, "--input", in, "--out", out); status != 0 {
+		t.Fatalf("status %d: %s", status, stderr)
+	}
+	if b := readFile(t, out, eventsFile); len(b) != 0 {
+		t.Errorf("events of an earlier run: %s", b)
+	}
+}
+
+func TestReadJSONL(t *testing.T) {
+	good := `{"entityKey":"aw==","externalEvent":"e30="}`
+	for name, tc := range map[string]struct {
+		file    string
+		good    int
+		letters []string
+	}{
+		"empty":              {"", 0, nil},
+		"blank lines":        {"\n \n\r\n" + good + "\n\n", 1, nil},
+		"no newline at end":  {good, 1, nil},
+		"Windows lines":      {good + "\r\n" + good + "\r\n", 2, nil},
+		"broken first":       {"{\n" + good, 1, []string{"{|line 1 is not JSON: unexpected end of JSON input at byte 1"}},
+		"broken last":        {good + "\nx", 1, []string{"x|line 2 is not JSON: invalid character 'x' looking for beginning of value at byte 1"}},
+		"another JSON":       {`{"a":1}` + "\n[]", 0, []string{`{"a":1}|line 1 is JSON, but not an AgentEnvelope`, "[]|line 2 is JSON, but not an AgentEnvelope"}},
+		"two payloads":       {`{"externalEvent":"","approval":{}}`, 0, []string{`{"externalEvent":"","approval":{}}|line 1 is JSON, but not an AgentEnvelope`}},
+		"text not in UTF-8":  {"{\"approval\":{\"intentId\":\"\xff\"}}", 0, []string{"{\"approval\":{\"intentId\":\"\xff\"}}|line 1 is JSON, but not an AgentEnvelope"}},
+		"snake case is fine": {`{"entity_key":"aw==","external_event":""}`, 1, nil},
+	} {
+		emitted, letters := 0, []string(nil)
+		err := readJSONL(bufio.NewReader(strings.NewReader(tc.file)), func([]byte) { emitted++ },
+			func(input []byte, text string) error {
+				letters = append(letters, string(input)+"|"+text)
+				return nil
+			})
+		if err != nil || emitted != tc.good || strings.Join(letters, "\n") != strings.Join(tc.letters, "\n") {
+			t.Errorf("%s: %d emitted, letters %q, %v; want %d, %q", name, emitted, letters, err, tc.good, tc.letters)
+		}
+	}
+}
+
+func TestReadDelimited(t *testing.T) {
+	for name, tc := range map[string]struct {
+		file, emitted, letter string
+	}{
+		"empty":                     {"", "", ""},
+		"an empty message":          {"\x00\x01a", "|a|", ""},
+		"cut short":                 {"\x01a\x05xy", "a|", "\x05xy"},
+		"length cut short":          {"\x01a\x80", "a|", "\x80"},
+		"length of 1 EiB":           {"\x01a\x80\x80\x80\x80\x80\x80\x80\x80\x10rest", "a|", "\x80\x80\x80\x80\x80\x80\x80\x80\x10rest"},
+		"length above 64 bits":      {"\xff\xff\xff\xff\xff\xff\xff\xff\xff\xffrest", "", "\xff\xff\xff\xff\xff\xff\xff\xff\xff\xffrest"},
+		"length above 63 bits":      {"\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01rest", "", "\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01rest"},
+		"a message of 128 bytes":    {"\x80\x01" + strings.Repeat("a", 128), strings.Repeat("a", 128) + "|", ""},
+		"nothing where one is said": {"\x01", "", "\x01"},
+	} {
+		var emitted, letters string
+		err := readDelimited(bufio.NewReader(strings.NewReader(tc.file)), func(raw []byte) { emitted += string(raw) + "|" },
+			func(input []byte, _ string) error {
+				letters += string(input)
+				return nil
+			})
+		if err != nil || emitted != tc.emitted || letters != tc.letter {
+			t.Errorf("%s: emitted %q, letters %q, %v; want %q, %q", name, emitted, letters, err, tc.emitted, tc.letter)
+		}
+	}
+}

@@ -1,0 +1,154 @@
+// Package beamagents_test holds the rules that no single package can check.
+package beamagents_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const (
+	module = "github.com/beamagents/beamagents-go"
+	beam   = "github.com/apache/beam/"
+)
+
+// A folder of the house. A package imports only what stands above it in the list.
+type folder struct {
+	path  string
+	beams bool // may link Beam
+}
+
+var house = []folder{
+	{"proto", false},
+	{"golden", false}, // test data, for the tests of all that follow
+	{"pkg/canonjson", false},
+	{"pkg/intent", false},
+	{"pkg/migrate", false},
+	{"pkg/memory", false},
+	{"pkg/replay", false},
+	{"pkg/deadletter", false},
+	{"pkg/events", false},
+	{"pkg/agent", false},
+	{"pkg/tracing", false},
+	{"pkg/compat", false},
+	{"pkg/coders", true},
+	{"pkg/state", true},
+	{"pkg/transforms", true},
+	{"pkg/compat/graph", true},
+	{"pkg/beamtest", true},
+	{"cmd", false},
+	{"examples", true},
+}
+
+// place is the index of the folder of a package, -1 outside the house. The root has no
+// code but tests.
+func place(importPath string) int {
+	rel := strings.TrimPrefix(strings.TrimPrefix(importPath, module), "/")
+	best := -1
+	for i, f := range house {
+		if rel == f.path || strings.HasPrefix(rel, f.path+"/") {
+			if best < 0 || len(f.path) > len(house[best].path) {
+				best = i
+			}
+		}
+	}
+	return best
+}
+
+// listed is what go list tells of a package.
+type listed struct {
+	ImportPath, Name                         string
+	Imports, Deps, TestImports, XTestImports []string
+}
+
+func listPackages(t *testing.T) []listed {
+	t.Helper()
+	var stderr bytes.Buffer
+	cmd := exec.Command("go", "list", "-json=ImportPath,Name,Imports,Deps,TestImports,XTestImports", "./...")
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("go list: %v\n%s", err, stderr.String())
+	}
+	var all []listed
+	for dec := json.NewDecoder(bytes.NewReader(out)); ; {
+		var p listed
+		if err := dec.Decode(&p); errors.Is(err, io.EOF) {
+			return all
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, p)
+	}
+}
+
+// violations are the breaches of the import rule by one package.
+func violations(p listed) []string {
+	if p.ImportPath == module {
+		return nil
+	}
+	own := place(p.ImportPath)
+	if own < 0 {
+		return []string{p.ImportPath + " has no place in the house: add its folder to the list"}
+	}
+	var found []string
+	for _, i := range p.Imports {
+		if !strings.HasPrefix(i, module+"/") {
+			continue
+		}
+		if at := place(i); at > own {
+			found = append(found, fmt.Sprintf("%s imports %s, which stands below it", p.ImportPath, i))
+		}
+	}
+	if house[own].beams {
+		return found
+	}
+	isBeam := func(i string) bool { return strings.HasPrefix(i, beam) }
+	if i := slices.IndexFunc(p.Deps, isBeam); i >= 0 {
+		found = append(found, fmt.Sprintf("%s links Beam (%s)", p.ImportPath, p.Deps[i]))
+	}
+	if tests := slices.Concat(p.TestImports, p.XTestImports); slices.ContainsFunc(tests, isBeam) {
+		found = append(found, fmt.Sprintf("a test of %s imports Beam", p.ImportPath))
+	}
+	return found
+}
+
+func TestImportRule(t *testing.T) {
+	packages := listPackages(t)
+	if len(packages) < 10 {
+		t.Fatalf("go list found only %d packages", len(packages))
+	}
+	for _, p := range packages {
+		for _, v := range violations(p) {
+			t.Error(v)
+		}
+	}
+}
+
+func TestImportRuleFinds(t *testing.T) {
+	for want, p := range map[string]listed{
+		"stands below it":     {ImportPath: module + "/pkg/canonjson", Imports: []string{module + "/pkg/deadletter"}},
+		"stands below":        {ImportPath: module + "/pkg/compat", Imports: []string{module + "/pkg/compat/graph"}},
+		"links Beam":          {ImportPath: module + "/cmd/beamagents", Deps: []string{beam + "sdks/v2/go/pkg/beam"}},
+		"imports Beam":        {ImportPath: module + "/pkg/intent", XTestImports: []string{beam + "sdks/v2/go/pkg/beam"}},
+		"no place":            {ImportPath: module + "/pkg/util"},
+		"no place in the hou": {ImportPath: module + "/protocol"},
+	} {
+		if got := violations(p); len(got) != 1 || !strings.Contains(got[0], want) {
+			t.Errorf("%s: found %q, want something about %q", p.ImportPath, got, want)
+		}
+	}
+	fine := listed{
+		ImportPath: module + "/pkg/transforms/internal/x", Deps: []string{beam + "sdks/v2/go/pkg/beam"},
+		Imports: []string{module + "/pkg/coders", module + "/proto/beam_agents/v1", module + "/pkg/transforms", "fmt"},
+	}
+	if got := violations(fine); got != nil {
+		t.Errorf("found %q in a package that keeps the rule", got)
+	}
+}

@@ -1,0 +1,106 @@
+package transforms_test
+
+import (
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/apache/beam/sdks/v2/go/pkg/beam"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/beamagents/beamagents-go/pkg/transforms"
+	pb "github.com/beamagents/beamagents-go/proto/beam_agents/v1"
+)
+
+const frozenPath = "../../golden/pipeline/transforms.txt"
+
+var addFrozen = flag.Bool("add-frozen", false, "add the transforms that are missing in golden/pipeline; those that are there stay")
+
+// everyTransform is a function for each transform of the package, that applies it.
+var everyTransform = map[string]func(s beam.Scope){
+	"ParseEnvelopes": func(s beam.Scope) {
+		_ = transforms.ParseEnvelopes(s, transforms.ParseParams{}, beam.Create(s, []byte{})).Errors
+	},
+	"KeyByEntity": func(s beam.Scope) { transforms.KeyByEntity(s, beam.Create(s, &pb.AgentEnvelope{})) },
+	"Route": func(s beam.Scope) {
+		_ = transforms.Route(s, transforms.KeyByEntity(s, beam.Create(s, &pb.AgentEnvelope{}))).Errors
+	},
+	"MapEnvelopes": func(s beam.Scope) {
+		_ = transforms.MapEnvelopes(s, userFunction, beam.Create(s, &pb.AgentEnvelope{})).Errors
+	},
+	"EncodeErrors": func(s beam.Scope) {
+		_ = transforms.EncodeErrors(s, transforms.EncodeErrorsParams{}, beam.Create(s, &pb.ActivationErrorRecord{})).TooLarge
+	},
+	"DecodeErrors": func(s beam.Scope) {
+		_ = transforms.DecodeErrors(s, beam.ParDo(s, keyed, beam.Create(s, []byte{}))).Errors
+	},
+}
+
+// shape is what a running job knows of a transform: the name of each step with its
+// scopes, and the types of its inputs and outputs in order.
+func shape(t *testing.T, name string, apply func(s beam.Scope)) string {
+	t.Helper()
+	p, s := beam.NewPipelineWithRoot()
+	apply(s)
+	edges, _, err := p.Build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var text strings.Builder
+	for _, edge := range edges {
+		path := edge.Scope().String() + "/" + edge.Name()
+		if !strings.Contains(path, "/"+name+"/") {
+			continue // what the test puts around it
+		}
+		fmt.Fprintf(&text, "%s\n", strings.TrimPrefix(path, "root/"))
+		for _, in := range edge.Input {
+			fmt.Fprintf(&text, "  in  %v\n", in.From.Type())
+		}
+		for _, out := range edge.Output {
+			fmt.Fprintf(&text, "  out %v\n", out.To.Type())
+		}
+	}
+	return text.String()
+}
+
+// The update contract: a runner matches the state of a running job by these names.
+func TestTransformsAreFrozen(t *testing.T) {
+	b, err := os.ReadFile(frozenPath)
+	if err != nil {
+		t.Fatal(err)
+	}
+	frozen := map[string]string{}
+	for block := range strings.SplitSeq(strings.TrimSpace(string(b)), "\n\n") {
+		name, _, _ := strings.Cut(block, "/")
+		frozen[name] = block + "\n"
+	}
+	delete(frozen, "")
+	var added strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(everyTransform)) {
+		got := shape(t, name, everyTransform[name])
+		want, ok := frozen[name]
+		delete(frozen, name)
+		switch {
+		case ok:
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("%s: running jobs know another (-frozen +now):\n%s", name, diff)
+			}
+		case *addFrozen && got != "":
+			added.WriteString("\n" + got)
+		default:
+			t.Errorf("%s is not frozen yet: run this test with -add-frozen\n%s", name, got)
+		}
+	}
+	for gone := range frozen {
+		t.Errorf("%s is frozen and is no transform any more, or not in the list of this test", gone)
+	}
+	if added.Len() > 0 {
+		if err := os.WriteFile(frozenPath, append(b, added.String()...), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
