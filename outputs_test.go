@@ -126,7 +126,7 @@ func TestNoExampleOrTestDropsErrors(t *testing.T) {
 		if err != nil || d.IsDir() {
 			return err
 		}
-		if !strings.HasSuffix(path, "_test.go") && !(strings.HasPrefix(path, "examples/") && strings.HasSuffix(path, ".go")) {
+		if !strings.HasSuffix(path, "_test.go") && (!strings.HasPrefix(path, "examples/") || !strings.HasSuffix(path, ".go")) {
 			return nil
 		}
 		fset := token.NewFileSet()

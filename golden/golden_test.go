@@ -77,8 +77,8 @@ func TestValues(t *testing.T) {
 
 // TestValuesCanFail shows that checkValue sees each kind of loss.
 func TestValuesCanFail(t *testing.T) {
-	replace := func(old, new string) func(*Blob) {
-		return func(b *Blob) { b.Text = strings.Replace(b.Text, old, new, 1) }
+	replace := func(from, to string) func(*Blob) {
+		return func(b *Blob) { b.Text = strings.Replace(b.Text, from, to, 1) }
 	}
 	for name, tc := range map[string]struct {
 		blob   string

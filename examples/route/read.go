@@ -57,7 +57,7 @@ func (f *readFn) ProcessElement(
 	if err != nil {
 		return err
 	}
-	defer file.Close()
+	defer func() { _ = file.Close() }() // opened to read
 	bury := func(input []byte, text string) error {
 		rec, err := deadletter.Letter{
 			Reason: deadletter.MalformedEnvelope, Code: deadletter.Unparsable, Error: text,
@@ -81,12 +81,11 @@ func (f *readFn) ProcessElement(
 
 // readJSONL reads envelopes in protobuf JSON, one a line. Blank lines are no lines.
 func readJSONL(r *bufio.Reader, emit func([]byte), bury func(input []byte, text string) error) error {
-	for number := 1; ; number++ {
+	for number, last := 1, false; !last; number++ {
 		line, err := r.ReadBytes('\n')
-		if err != nil && !errors.Is(err, io.EOF) {
+		if last = errors.Is(err, io.EOF); err != nil && !last {
 			return err
 		}
-		last := err != nil
 		line = bytes.TrimRight(line, "\r\n")
 		if len(bytes.TrimSpace(line)) > 0 {
 			raw, text := encodeLine(line)
@@ -98,18 +97,15 @@ func readJSONL(r *bufio.Reader, emit func([]byte), bury func(input []byte, text 
 				emit(raw)
 			}
 		}
-		if last {
-			return nil
-		}
 	}
+	return nil
 }
 
 // encodeLine returns the bytes of an envelope in JSON, or says why there are none.
 func encodeLine(line []byte) (raw []byte, text string) {
 	env := new(pb.AgentEnvelope)
-	if err := protojson.Unmarshal(line, env); err != nil {
-		var syntax *json.SyntaxError
-		if errors.As(json.Unmarshal(line, new(any)), &syntax) {
+	if protojson.Unmarshal(line, env) != nil { // whose words differ from binary to binary
+		if syntax, ok := errors.AsType[*json.SyntaxError](json.Unmarshal(line, new(any))); ok {
 			return nil, fmt.Sprintf("is not JSON: %s at byte %d", syntax, syntax.Offset)
 		}
 		return nil, "is JSON, but not an AgentEnvelope"

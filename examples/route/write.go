@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"encoding/binary"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -111,7 +112,7 @@ func envelopeLine(ts beam.EventTime, key []byte, env *pb.AgentEnvelope) (string,
 type letterLineFn struct{}
 
 func (*letterLineFn) ProcessElement(rec *pb.ActivationErrorRecord) (string, error) {
-	key := map[string]any{"hex": fmt.Sprintf("%x", rec.GetEntityKey())}
+	key := map[string]any{"hex": hex.EncodeToString(rec.GetEntityKey())}
 	if utf8.Valid(rec.GetEntityKey()) {
 		key["text"] = string(rec.GetEntityKey())
 	}
@@ -138,7 +139,7 @@ func writeLines(s beam.Scope, dir, name string, lines beam.PCollection) {
 type writeLinesFn struct{ Path string }
 
 func (f *writeLinesFn) ProcessElement(_ int, next func(*string) bool) error {
-	return writeSorted(f.Path, next, func(w *bufio.Writer, line string) { w.WriteString(line + "\n") })
+	return writeSorted(f.Path, next, func(w *bufio.Writer, line string) { fmt.Fprintln(w, line) })
 }
 
 // writeDelimited writes a PCollection<[]byte> to one file, sorted, each after its
@@ -158,8 +159,7 @@ func (f *writeDelimitedFn) ProcessElement(_ int, next func(*[]byte) bool) error 
 		return ok
 	}
 	return writeSorted(f.Path, nextString, func(w *bufio.Writer, message string) {
-		w.Write(binary.AppendUvarint(nil, uint64(len(message))))
-		w.WriteString(message)
+		fmt.Fprintf(w, "%s%s", binary.AppendUvarint(nil, uint64(len(message))), message)
 	})
 }
 
@@ -176,7 +176,7 @@ func writeSorted(path string, next func(*string) bool, write func(*bufio.Writer,
 	}
 	defer func() {
 		if err != nil {
-			os.Remove(file.Name())
+			err = errors.Join(err, os.Remove(file.Name()))
 		}
 	}()
 	w := bufio.NewWriter(file)

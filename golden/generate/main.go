@@ -76,12 +76,12 @@ func generate(root string, out io.Writer) error {
 // older than the schema until a person moves it on, and the layout of a text
 // file, which protobuf does not promise from version to version. The value of
 // the text may not.
-func same(name string, old, new []byte) bool {
+func same(name string, was, now []byte) bool {
 	if filepath.Ext(name) != ".txtpb" {
 		return name == releaseFile
 	}
-	a, errA := textform.Unmarshal(old)
-	b, errB := textform.Unmarshal(new)
+	a, errA := textform.Unmarshal(was)
+	b, errB := textform.Unmarshal(now)
 	return errA == nil && errB == nil && proto.Equal(a, b)
 }
 

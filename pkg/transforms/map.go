@@ -2,6 +2,7 @@ package transforms
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"reflect"
 	"strings"
@@ -55,7 +56,7 @@ func MapEnvelopes(
 // checkFunction says whether a worker will find fn.
 func checkFunction(fn any) error {
 	if reflect.ValueOf(fn).IsNil() {
-		return fmt.Errorf("the function is nil")
+		return errors.New("the function is nil")
 	}
 	name := reflectx.FunctionName(fn)
 	// pkg/path.Name is declared at package level; a closure is pkg/path.Outer.func1 and a

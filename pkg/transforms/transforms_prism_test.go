@@ -439,7 +439,8 @@ func userFunction(_ context.Context, env *pb.AgentEnvelope) (*pb.AgentEnvelope, 
 	case "panic error":
 		panic(fmt.Errorf("wrapped: %w", os.ErrNotExist))
 	case "nil map":
-		map[string]int(nil)["x"] = 1
+		var m map[string]int
+		m["x"] = 1 //nolint:staticcheck // the panic is what is tested
 	case "exit":
 		runtime.Goexit()
 	case "nil":
@@ -519,9 +520,9 @@ func TestEncodeAndDecodeErrors(t *testing.T) {
 	})
 	t.Run("too large", func(t *testing.T) {
 		size := len(canonical(env))
-		for max, fits := range map[int]bool{size: true, size - 1: false} {
+		for limit, fits := range map[int]bool{size: true, size - 1: false} {
 			onBothRunners(t, func(s beam.Scope) {
-				encoded := transforms.EncodeErrors(s, transforms.EncodeErrorsParams{MaxBytes: max}, beam.Create(s, ours))
+				encoded := transforms.EncodeErrors(s, transforms.EncodeErrorsParams{MaxBytes: limit}, beam.Create(s, ours))
 				if fits {
 					passert.Count(s, encoded.Encoded, "encoded", 1)
 					passert.Empty(s, encoded.TooLarge)

@@ -118,7 +118,7 @@ func Check(root fs.FS, manifestFile string, folders ...string) error {
 // and the error is ErrChanged or ErrUnlisted. A missing manifest is an empty one.
 //
 // Two versions of a file that same accepts are no change, and the old one stays.
-func Add(root, manifestFile, folder string, files map[string][]byte, same func(name string, old, new []byte) bool) ([]string, error) {
+func Add(root, manifestFile, folder string, files map[string][]byte, same func(name string, was, now []byte) bool) ([]string, error) {
 	text, err := os.ReadFile(filepath.Join(root, manifestFile))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("frozen: %w", err)

@@ -185,8 +185,8 @@ func TestAddKeepsTheOldOfTheSame(t *testing.T) {
 	}
 	before := tree(t, root)
 	files["a"] = []byte("A")
-	if added, err := Add(root, "M", "v1", maps.Clone(files), func(_ string, old, new []byte) bool {
-		return bytes.EqualFold(old, new)
+	if added, err := Add(root, "M", "v1", maps.Clone(files), func(_ string, was, now []byte) bool {
+		return bytes.EqualFold(was, now)
 	}); err != nil || len(added) > 0 {
 		t.Errorf("Add = %v, %v", added, err)
 	}

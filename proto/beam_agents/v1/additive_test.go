@@ -36,7 +36,7 @@ func notAdditive(old, now protoreflect.FileDescriptor) (problems []string) {
 				switch {
 				case got != nil && got.Name() != v.Name():
 					report("%d of %s is %s, was %s", v.Number(), ed.FullName(), got.Name(), v.Name())
-				case got == nil && !(nowEd.ReservedRanges().Has(v.Number()) && nowEd.ReservedNames().Has(v.Name())):
+				case got == nil && (!nowEd.ReservedRanges().Has(v.Number()) || !nowEd.ReservedNames().Has(v.Name())):
 					report("%s is gone and not reserved", v.FullName())
 				}
 			}
@@ -60,7 +60,7 @@ func notAdditive(old, now protoreflect.FileDescriptor) (problems []string) {
 				switch {
 				case got != nil && wireShape(got) != wireShape(fd):
 					report("field %d of %s is %q, was %q", fd.Number(), md.FullName(), wireShape(got), wireShape(fd))
-				case got == nil && !(nowMd.ReservedRanges().Has(fd.Number()) && nowMd.ReservedNames().Has(fd.Name())):
+				case got == nil && (!nowMd.ReservedRanges().Has(fd.Number()) || !nowMd.ReservedNames().Has(fd.Name())):
 					report("%s is gone and not reserved", fd.FullName())
 				}
 			}
@@ -146,7 +146,7 @@ func TestAdditive(t *testing.T) {
 func TestAdditiveCanFail(t *testing.T) {
 	today := pb.File_beam_agents_v1_beam_agents_proto
 	reserve := func(m *descriptorpb.DescriptorProto, number int32, name string) {
-		m.ReservedRange = append(m.ReservedRange, &descriptorpb.DescriptorProto_ReservedRange{Start: &number, End: proto.Int32(number + 1)})
+		m.ReservedRange = append(m.ReservedRange, &descriptorpb.DescriptorProto_ReservedRange{Start: &number, End: new(number + 1)})
 		m.ReservedName = append(m.ReservedName, name)
 	}
 	for name, tc := range map[string]struct {
@@ -157,10 +157,10 @@ func TestAdditiveCanFail(t *testing.T) {
 			intent.Field = append(intent.Field, newField("newcomer", 100))
 		}, ""},
 		"a new message": {func(intent, _, _ *descriptorpb.DescriptorProto) {
-			intent.NestedType = append(intent.NestedType, &descriptorpb.DescriptorProto{Name: proto.String("Newcomer")})
+			intent.NestedType = append(intent.NestedType, &descriptorpb.DescriptorProto{Name: new("Newcomer")})
 		}, ""},
 		"a new enum value": {func(_, result, _ *descriptorpb.DescriptorProto) {
-			result.EnumType[0].Value = append(result.EnumType[0].Value, &descriptorpb.EnumValueDescriptorProto{Name: proto.String("NEWCOMER"), Number: proto.Int32(50)})
+			result.EnumType[0].Value = append(result.EnumType[0].Value, &descriptorpb.EnumValueDescriptorProto{Name: new("NEWCOMER"), Number: proto.Int32(50)})
 		}, ""},
 		"removed and reserved": {func(_, result, _ *descriptorpb.DescriptorProto) {
 			result.Field = slices.Delete(result.Field, 6, 7)
@@ -174,10 +174,10 @@ func TestAdditiveCanFail(t *testing.T) {
 			reserve(result, 7, "other")
 		}, "completed_at_ms is gone and not reserved"},
 		"renamed": {func(_, result, _ *descriptorpb.DescriptorProto) {
-			result.Field[6].Name = proto.String("done_at_ms")
+			result.Field[6].Name = new("done_at_ms")
 		}, "field 7 of beam_agents.v1.ToolResult is"},
 		"another JSON name": {func(_, result, _ *descriptorpb.DescriptorProto) {
-			result.Field[6].JsonName = proto.String("doneAtMs")
+			result.Field[6].JsonName = new("doneAtMs")
 		}, "field 7 of beam_agents.v1.ToolResult is"},
 		"renumbered": {func(_, result, _ *descriptorpb.DescriptorProto) {
 			result.Field[6].Number = proto.Int32(100)
@@ -189,7 +189,7 @@ func TestAdditiveCanFail(t *testing.T) {
 			result.Field[6].Label = descriptorpb.FieldDescriptorProto_LABEL_REPEATED.Enum()
 		}, "field 7 of beam_agents.v1.ToolResult is"},
 		"another message": {func(_, _, envelope *descriptorpb.DescriptorProto) {
-			envelope.Field[4].TypeName = proto.String(".beam_agents.v1.ToolResult")
+			envelope.Field[4].TypeName = new(".beam_agents.v1.ToolResult")
 		}, "field 5 of beam_agents.v1.AgentEnvelope is"},
 		"out of the oneof": {func(_, _, envelope *descriptorpb.DescriptorProto) {
 			envelope.Field[2].OneofIndex = nil
@@ -198,7 +198,7 @@ func TestAdditiveCanFail(t *testing.T) {
 			intent.Field[6].Number, intent.Field[7].Number = intent.Field[7].Number, intent.Field[6].Number
 		}, "field 7 of beam_agents.v1.ToolIntent is"},
 		"an enum value renamed": {func(_, result, _ *descriptorpb.DescriptorProto) {
-			result.EnumType[0].Value[4].Name = proto.String("REFUSED")
+			result.EnumType[0].Value[4].Name = new("REFUSED")
 		}, "4 of beam_agents.v1.ToolResult.Status is REFUSED, was REJECTED"},
 		"an enum value gone": {func(_, result, _ *descriptorpb.DescriptorProto) {
 			result.EnumType[0].Value = slices.Delete(result.EnumType[0].Value, 4, 5)
@@ -233,7 +233,7 @@ func TestAdditiveCanFail(t *testing.T) {
 	back := altered(t, func(f *descriptorpb.FileDescriptorProto) {
 		m := messageNamed(t, f, "ToolResult")
 		m.Field = append(m.Field, newField("fresh", 200), newField("old_field", 201))
-		m.EnumType[0].Value = append(m.EnumType[0].Value, &descriptorpb.EnumValueDescriptorProto{Name: proto.String("OLD"), Number: proto.Int32(50)})
+		m.EnumType[0].Value = append(m.EnumType[0].Value, &descriptorpb.EnumValueDescriptorProto{Name: new("OLD"), Number: proto.Int32(50)})
 	})
 	if got := notAdditive(reserved, back); len(got) != 3 {
 		t.Errorf("reuse of what was reserved: %q", got)

@@ -340,14 +340,14 @@ func TestRulesCanFail(t *testing.T) {
 			field := newField("newcomer", 100)
 			field.OneofIndex = proto.Int32(0)
 			m.Field = append(m.Field, field)
-			m.OneofDecl = append(m.OneofDecl, &descriptorpb.OneofDescriptorProto{Name: proto.String("choice")})
+			m.OneofDecl = append(m.OneofDecl, &descriptorpb.OneofDescriptorProto{Name: new("choice")})
 		}, "ToolIntent has a oneof"},
 		"a second map": {func(f *descriptorpb.FileDescriptorProto) {
 			m := messageNamed(t, f, "ToolResult")
 			entry := proto.CloneOf(messageNamed(t, f, "TraceEvent").GetNestedType()[0])
 			m.NestedType = append(m.NestedType, entry)
 			m.Field = append(m.Field, &descriptorpb.FieldDescriptorProto{
-				Name: proto.String("attributes"), Number: proto.Int32(100), TypeName: proto.String(".beam_agents.v1.ToolResult.AttributesEntry"),
+				Name: new("attributes"), Number: proto.Int32(100), TypeName: new(".beam_agents.v1.ToolResult.AttributesEntry"),
 				Type: descriptorpb.FieldDescriptorProto_TYPE_MESSAGE.Enum(), Label: descriptorpb.FieldDescriptorProto_LABEL_REPEATED.Enum(),
 			})
 		}, `maps are ["beam_agents.v1.ToolResult.attributes" "beam_agents.v1.TraceEvent.attributes"], not TraceEvent.attributes alone`},
@@ -356,7 +356,7 @@ func TestRulesCanFail(t *testing.T) {
 			m.Field, m.NestedType = slices.Delete(m.GetField(), 7, 8), nil
 		}, "maps are [], not TraceEvent.attributes alone"},
 		"a zero with a meaning": {func(f *descriptorpb.FileDescriptorProto) {
-			messageNamed(t, f, "ToolResult").GetEnumType()[0].GetValue()[0].Name = proto.String("UNKNOWN")
+			messageNamed(t, f, "ToolResult").GetEnumType()[0].GetValue()[0].Name = new("UNKNOWN")
 		}, "the zero value of beam_agents.v1.ToolResult.Status is not _UNSPECIFIED"},
 		"a golden field number": {func(f *descriptorpb.FileDescriptorProto) {
 			m := messageNamed(t, f, "ToolIntent")
@@ -364,14 +364,14 @@ func TestRulesCanFail(t *testing.T) {
 		}, "beam_agents.v1.ToolIntent.newcomer has number 500, which golden blobs hold as unknown"},
 		"a golden enum number": {func(f *descriptorpb.FileDescriptorProto) {
 			e := messageNamed(t, f, "ToolResult").GetEnumType()[0]
-			e.Value = append(e.Value, &descriptorpb.EnumValueDescriptorProto{Name: proto.String("NEWCOMER"), Number: proto.Int32(99)})
+			e.Value = append(e.Value, &descriptorpb.EnumValueDescriptorProto{Name: new("NEWCOMER"), Number: proto.Int32(99)})
 		}, "beam_agents.v1.ToolResult.NEWCOMER has number 99, which golden blobs hold as unknown"},
 		"an optional field": {func(f *descriptorpb.FileDescriptorProto) {
 			m := messageNamed(t, f, "MemoryBlob")
 			field := newField("newcomer", 100)
-			field.OneofIndex, field.Proto3Optional = proto.Int32(0), proto.Bool(true)
+			field.OneofIndex, field.Proto3Optional = proto.Int32(0), new(true)
 			m.Field = append(m.Field, field)
-			m.OneofDecl = append(m.OneofDecl, &descriptorpb.OneofDescriptorProto{Name: proto.String("_newcomer")})
+			m.OneofDecl = append(m.OneofDecl, &descriptorpb.OneofDescriptorProto{Name: new("_newcomer")})
 		}, "beam_agents.v1.MemoryBlob.newcomer is optional"},
 	} {
 		t.Run(name, func(t *testing.T) {
