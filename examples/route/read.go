@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"reflect"
 
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/core/graph/mtime"
@@ -28,9 +29,7 @@ const (
 )
 
 func init() {
-	register.DoFn4x1[
-		context.Context, []byte, func(beam.EventTime, []byte), func(beam.EventTime, *pb.ActivationErrorRecord), error,
-	](&readFn{})
+	beam.RegisterDoFn(reflect.TypeFor[*readFn]())
 	register.Emitter2[beam.EventTime, []byte]()
 	register.Emitter2[beam.EventTime, *pb.ActivationErrorRecord]()
 }

@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"unicode/utf8"
 
@@ -35,13 +36,13 @@ const (
 )
 
 func init() {
-	register.DoFn3x2[beam.EventTime, []byte, []byte, string, error](&eventLineFn{})
-	register.DoFn3x2[beam.EventTime, []byte, *pb.ToolResult, string, error](&toolResultLineFn{})
-	register.DoFn3x2[beam.EventTime, []byte, *pb.AgentEnvelope_Approval, string, error](&approvalLineFn{})
-	register.DoFn3x2[beam.EventTime, []byte, *pb.AgentEnvelope_StateExportRequest, string, error](&exportRequestLineFn{})
-	register.DoFn1x2[*pb.ActivationErrorRecord, string, error](&letterLineFn{})
-	register.DoFn2x1[int, func(*string) bool, error](&writeLinesFn{})
-	register.DoFn2x1[int, func(*[]byte) bool, error](&writeDelimitedFn{})
+	beam.RegisterDoFn(reflect.TypeFor[*eventLineFn]())
+	beam.RegisterDoFn(reflect.TypeFor[*toolResultLineFn]())
+	beam.RegisterDoFn(reflect.TypeFor[*approvalLineFn]())
+	beam.RegisterDoFn(reflect.TypeFor[*exportRequestLineFn]())
+	beam.RegisterDoFn(reflect.TypeFor[*letterLineFn]())
+	beam.RegisterDoFn(reflect.TypeFor[*writeLinesFn]())
+	beam.RegisterDoFn(reflect.TypeFor[*writeDelimitedFn]())
 	register.Iter1[string]()
 	register.Iter1[[]byte]()
 }

@@ -7,7 +7,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
-	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/beamagents/beamagents-go/pkg/deadletter"
@@ -15,11 +14,14 @@ import (
 )
 
 func init() {
-	register.DoFn3x1[*pb.ActivationErrorRecord, func([]byte, []byte), func(*pb.ActivationErrorRecord), error](&encodeErrorsFn{})
-	register.DoFn6x1[
-		context.Context, beam.EventTime, []byte, []byte,
-		func(*pb.ActivationErrorRecord), func(*pb.ActivationErrorRecord), error,
-	](&decodeErrorsFn{})
+	registerDoFn((*encodeErrorsFn).ProcessElement, func(f *encodeErrorsFn, a []any) []any {
+		return result(f.ProcessElement(a[0].(*pb.ActivationErrorRecord),
+			a[1].(func([]byte, []byte)), a[2].(func(*pb.ActivationErrorRecord))))
+	})
+	registerDoFn((*decodeErrorsFn).ProcessElement, func(f *decodeErrorsFn, a []any) []any {
+		return result(f.ProcessElement(a[0].(context.Context), a[1].(beam.EventTime), a[2].([]byte), a[3].([]byte),
+			a[4].(func(*pb.ActivationErrorRecord)), a[5].(func(*pb.ActivationErrorRecord))))
+	})
 }
 
 // EncodeErrorsParams are the options of [EncodeErrors].

@@ -2,13 +2,15 @@ package transforms
 
 import (
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
-	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"
 
 	pb "github.com/beamagents/beamagents-go/proto/beam_agents/v1"
 )
 
 func init() {
-	register.DoFn1x2[*pb.AgentEnvelope, []byte, *pb.AgentEnvelope](&keyFn{})
+	registerDoFn((*keyFn).ProcessElement, func(f *keyFn, a []any) []any {
+		key, env := f.ProcessElement(a[0].(*pb.AgentEnvelope))
+		return []any{key, env}
+	})
 }
 
 // KeyByEntity puts each envelope of a PCollection<*pb.AgentEnvelope> under its

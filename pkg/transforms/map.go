@@ -18,9 +18,10 @@ import (
 )
 
 func init() {
-	register.DoFn4x1[
-		context.Context, *pb.AgentEnvelope, func(*pb.AgentEnvelope), func(*pb.ActivationErrorRecord), error,
-	](&mapFn{})
+	registerDoFn((*mapFn).ProcessElement, func(f *mapFn, a []any) []any {
+		return result(f.ProcessElement(a[0].(context.Context), a[1].(*pb.AgentEnvelope),
+			a[2].(func(*pb.AgentEnvelope)), a[3].(func(*pb.ActivationErrorRecord))))
+	})
 	register.Emitter1[*pb.AgentEnvelope]()
 }
 

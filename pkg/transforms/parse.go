@@ -22,10 +22,10 @@ const DefaultMaxBytes = 10 << 20
 const maxEventTimeMS = 253402300799999
 
 func init() {
-	register.DoFn5x1[
-		context.Context, beam.EventTime, []byte,
-		func(beam.EventTime, *pb.AgentEnvelope), func(*pb.ActivationErrorRecord), error,
-	](&parseFn{})
+	registerDoFn((*parseFn).ProcessElement, func(f *parseFn, a []any) []any {
+		return result(f.ProcessElement(a[0].(context.Context), a[1].(beam.EventTime), a[2].([]byte),
+			a[3].(func(beam.EventTime, *pb.AgentEnvelope)), a[4].(func(*pb.ActivationErrorRecord))))
+	})
 	register.Emitter2[beam.EventTime, *pb.AgentEnvelope]()
 	register.Emitter1[*pb.ActivationErrorRecord]()
 }

@@ -12,11 +12,11 @@ import (
 )
 
 func init() {
-	register.DoFn8x1[
-		context.Context, []byte, *pb.AgentEnvelope,
-		func([]byte, []byte), func([]byte, *pb.ToolResult), func([]byte, *pb.AgentEnvelope_Approval),
-		func([]byte, *pb.AgentEnvelope_StateExportRequest), func(*pb.ActivationErrorRecord), error,
-	](&routeFn{})
+	registerDoFn((*routeFn).ProcessElement, func(f *routeFn, a []any) []any {
+		return result(f.ProcessElement(a[0].(context.Context), a[1].([]byte), a[2].(*pb.AgentEnvelope),
+			a[3].(func([]byte, []byte)), a[4].(func([]byte, *pb.ToolResult)), a[5].(func([]byte, *pb.AgentEnvelope_Approval)),
+			a[6].(func([]byte, *pb.AgentEnvelope_StateExportRequest)), a[7].(func(*pb.ActivationErrorRecord))))
+	})
 	register.Emitter2[[]byte, []byte]()
 	register.Emitter2[[]byte, *pb.ToolResult]()
 	register.Emitter2[[]byte, *pb.AgentEnvelope_Approval]()

@@ -5,6 +5,7 @@ package transforms_test
 import (
 	"context"
 	"fmt"
+	"reflect"
 	"runtime/metrics"
 	"strings"
 	"sync/atomic"
@@ -20,7 +21,7 @@ import (
 )
 
 func init() {
-	register.DoFn2x0[[]byte, func(beam.EventTime, []byte)](&produceFn{})
+	beam.RegisterDoFn(reflect.TypeFor[*produceFn]())
 	register.Function1x0(countBytes)
 	register.Function2x0(countEvents)
 	register.Function2x0(countResults)
