@@ -34,34 +34,42 @@ type macFunc func(input []byte) []byte
 // [ErrKeyring]; where a file cannot be read, also the error of that. It never
 // quotes a keyring, and a ref only where that can hold none.
 func LoadKeyring(ref string) (*Keyring, error) {
+	if err := CheckReference(ref); err != nil {
+		return nil, err
+	}
 	scheme, target, _ := strings.Cut(ref, ":")
-	var text string
-	switch {
-	case scheme != "env" && scheme != "file":
-		return nil, fmt.Errorf("intent: %w: the reference is neither env:NAME nor file:/path", ErrKeyring)
-	case strings.TrimSpace(target) == "":
-		return nil, fmt.Errorf("intent: %w: the reference %s: names nothing", ErrKeyring, scheme)
-	case scheme == "env":
-		if strings.ContainsAny(target, "=\x00\n") {
-			return nil, fmt.Errorf("intent: %w: the reference env: is not followed by a name", ErrKeyring)
-		}
-		var ok bool
-		if text, ok = os.LookupEnv(target); !ok {
+	if scheme == "env" {
+		text, ok := os.LookupEnv(target)
+		if !ok {
 			return nil, fmt.Errorf("intent: %w: environment variable %q is not set", ErrKeyring, target)
 		}
-	default:
-		f, err := os.Open(target)
-		if err != nil {
-			return nil, fmt.Errorf("intent: %w: %w", ErrKeyring, err)
-		}
-		defer f.Close()
-		b, err := io.ReadAll(io.LimitReader(f, maxKeyringBytes+1))
-		if err != nil {
-			return nil, fmt.Errorf("intent: %w: %w", ErrKeyring, err)
-		}
-		text = string(b)
+		return ParseKeyring(text)
 	}
-	return ParseKeyring(text)
+	f, err := os.Open(target)
+	if err != nil {
+		return nil, fmt.Errorf("intent: %w: %w", ErrKeyring, err)
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, maxKeyringBytes+1))
+	if err != nil {
+		return nil, fmt.Errorf("intent: %w: %w", ErrKeyring, err)
+	}
+	return ParseKeyring(string(b))
+}
+
+// CheckReference reports a ref that [LoadKeyring] refuses without a look at what it
+// names, which may be on another machine. The error wraps [ErrKeyring].
+func CheckReference(ref string) error {
+	scheme, target, _ := strings.Cut(ref, ":")
+	switch {
+	case scheme != "env" && scheme != "file":
+		return fmt.Errorf("intent: %w: the reference is neither env:NAME nor file:/path", ErrKeyring)
+	case strings.TrimSpace(target) == "":
+		return fmt.Errorf("intent: %w: the reference %s: names nothing", ErrKeyring, scheme)
+	case scheme == "env" && strings.ContainsAny(target, "=\x00\n"):
+		return fmt.Errorf("intent: %w: the reference env: is not followed by a name", ErrKeyring)
+	}
+	return nil
 }
 
 // ParseKeyring reads lines of the form id=key. The id is UTF-8, not empty, and may

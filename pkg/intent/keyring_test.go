@@ -135,3 +135,20 @@ func TestLoadKeyring(t *testing.T) {
 		})
 	}
 }
+
+func TestCheckReference(t *testing.T) {
+	for _, ref := range []string{"env:NOT_SET_ANYWHERE", "file:/no/such/file", "file:a b:c", "file:name"} {
+		if err := intent.CheckReference(ref); err != nil {
+			t.Errorf("%q: %v", ref, err)
+		}
+	}
+	for _, ref := range []string{"", "KEYS", "vault:x", "ENV:X", "File:/x", "env:", "file:", "file: ", "env:k1=b25l", "env:A\nB", "k1=b25l"} {
+		err := intent.CheckReference(ref)
+		if !errors.Is(err, intent.ErrKeyring) || strings.Contains(err.Error(), "b25l") {
+			t.Errorf("%q: %v", ref, err)
+		}
+		if _, loaded := intent.LoadKeyring(ref); loaded == nil || loaded.Error() != err.Error() {
+			t.Errorf("%q: LoadKeyring says %v, CheckReference %v", ref, loaded, err)
+		}
+	}
+}

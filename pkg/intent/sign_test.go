@@ -349,6 +349,34 @@ func TestSignRefuses(t *testing.T) {
 	}
 }
 
+// Every text of the schema is looked at, also one that comes later.
+func TestCheckText(t *testing.T) {
+	if err := intent.CheckText(full()); err != nil {
+		t.Error(err)
+	}
+	if err := intent.CheckText(nil); !errors.Is(err, intent.ErrInvalid) {
+		t.Errorf("nil: %v", err)
+	}
+	fields := full().ProtoReflect().Descriptor().Fields()
+	for i := range fields.Len() {
+		field := fields.Get(i)
+		in := full()
+		switch field.Kind() {
+		case protoreflect.StringKind:
+			in.ProtoReflect().Set(field, protoreflect.ValueOfString("a\xffb"))
+			err := intent.CheckText(in)
+			if !errors.Is(err, intent.ErrInvalid) || !strings.Contains(err.Error(), string(field.Name())) {
+				t.Errorf("%s: %v", field.Name(), err)
+			}
+		case protoreflect.BytesKind:
+			in.ProtoReflect().Set(field, protoreflect.ValueOfBytes([]byte("a\xffb")))
+			if err := intent.CheckText(in); err != nil {
+				t.Errorf("%s holds any bytes: %v", field.Name(), err)
+			}
+		}
+	}
+}
+
 // The signed copy has every field that the schema has, and no memory in common.
 func TestSignCopies(t *testing.T) {
 	in := full()
