@@ -20,6 +20,16 @@ var (
 	routedApprovals      = beam.NewCounter(MetricsNamespace, "envelopes_routed_approval")
 	routedExportRequests = beam.NewCounter(MetricsNamespace, "envelopes_routed_export_request")
 
+	routedTools           = beam.NewCounter(MetricsNamespace, "intents_routed_tool")
+	routedApprovalIntents = beam.NewCounter(MetricsNamespace, "intents_routed_approval")
+
+	intentsSigned      = beam.NewCounter(MetricsNamespace, "intents_signed")
+	intentsVerified    = beam.NewCounter(MetricsNamespace, "intents_verified")
+	intentsNotVerified = beam.NewCounter(MetricsNamespace, "intents_not_verified")
+	unsignedAccepted   = beam.NewCounter(MetricsNamespace, "unsigned_intents_accepted")
+	intentsEncoded     = beam.NewCounter(MetricsNamespace, "intents_encoded")
+	intentsDecoded     = beam.NewCounter(MetricsNamespace, "intents_decoded")
+
 	errorsByReason = func() map[deadletter.Reason]beam.Counter {
 		counters := map[deadletter.Reason]beam.Counter{}
 		for _, r := range deadletter.Reasons() {

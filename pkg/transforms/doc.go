@@ -1,11 +1,22 @@
-// Package transforms takes envelopes through a Beam pipeline: parse, key, route, and
-// keep what fails.
+// Package transforms takes envelopes and intents through a Beam pipeline: parse, key,
+// route, sign, verify, and keep what fails.
 //
 //	parsed := transforms.ParseEnvelopes(s, transforms.ParseParams{}, raw)
 //	keyed := transforms.KeyByEntity(s, parsed.Envelopes)
 //	routed := transforms.Route(s, keyed)
 //	encoded := transforms.EncodeErrors(s, transforms.EncodeErrorsParams{},
 //		beam.Flatten(s, parsed.Errors, routed.Errors))
+//
+// Intents go out by kind, signed, and come back in through a check:
+//
+//	kinds := transforms.RouteIntents(s, intents)
+//	signed := transforms.SignIntents(s, transforms.SignParams{Keyring: "env:KEYS", KeyID: "k1"}, kinds.Tools)
+//	messages := transforms.EncodeIntents(s, transforms.EncodeIntentsParams{}, signed.Intents)
+//
+//	decoded := transforms.DecodeIntents(s, received)
+//	verified := transforms.VerifyIntents(s, transforms.VerifyParams{
+//		Mode: intent.ModeRequire, Keyring: "env:KEYS",
+//	}, decoded.Intents)
 //
 // # Behaviour
 //
@@ -20,16 +31,33 @@
 // All transforms here are stateless and run on every runner, the legacy direct runner
 // included. They keep an element's timestamp, but for ParseEnvelopes, which sets it.
 //
+// A dead letter about an intent holds its deterministic encoding as input, its creation
+// as event time, and its seq, step and id as position. An intent with text that is not
+// UTF-8 has no encoding. It can come only from user code that the runner has fused with
+// the transform, and is a dead letter like the others: its input is a copy with U+FFFD
+// in place of the bytes that are not UTF-8, and the error says so.
+//
+// Signing keys are named by reference, and found on the worker. The pipeline graph, a
+// log line, an error and a dead letter hold the reference and the id of the key at most.
+//
 // # Counters
 //
 // In the namespace [MetricsNamespace]: envelopes_parsed; envelopes_routed_event,
 // envelopes_routed_tool_result, envelopes_routed_approval,
-// envelopes_routed_export_request; errors_ followed by a reason of package deadletter.
+// envelopes_routed_export_request; intents_routed_tool, intents_routed_approval;
+// intents_signed; intents_encoded; intents_decoded; errors_ followed by a reason of
+// package deadletter.
+//
+// VerifyIntents counts each intent under one name: intents_verified (its signature is
+// right), unsigned_intents_accepted (intent.ModePermissive), errors_unsigned_intent,
+// errors_bad_signature, errors_unknown_signing_key, or intents_not_verified
+// (intent.ModeOff).
 //
 // # Limits
 //
 // A message that user code builds with text that is not UTF-8 fails the coder, and so
-// its bundle, where it is built. MapEnvelopes checks what a user's function returns.
+// its bundle, where it is built. MapEnvelopes checks what a user's function returns, and
+// the transforms of intents what they are handed.
 //
 // A stack overflow, a concurrent map write, or another fatal error of the Go runtime
 // in user code ends the worker; nothing can recover from these.

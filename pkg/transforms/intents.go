@@ -1,0 +1,183 @@
+package transforms
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/apache/beam/sdks/v2/go/pkg/beam"
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"github.com/beamagents/beamagents-go/pkg/deadletter"
+	"github.com/beamagents/beamagents-go/pkg/intent"
+	pb "github.com/beamagents/beamagents-go/proto/beam_agents/v1"
+)
+
+func init() {
+	register.DoFn4x1[
+		context.Context, *pb.ToolIntent, func([]byte, []byte), func(*pb.ActivationErrorRecord), error,
+	](&encodeIntentsFn{})
+	register.DoFn6x1[
+		context.Context, beam.EventTime, []byte, []byte,
+		func(*pb.ToolIntent), func(*pb.ActivationErrorRecord), error,
+	](&decodeIntentsFn{})
+	register.Emitter1[*pb.ToolIntent]()
+}
+
+// EncodeIntentsParams are the options of [EncodeIntents].
+type EncodeIntentsParams struct {
+	// MaxBytes bounds an encoded intent, in bytes; 0 is DefaultMaxBytes. Set it to
+	// what the sink takes.
+	MaxBytes int
+}
+
+func (p EncodeIntentsParams) validate() error {
+	if p.MaxBytes < 0 {
+		return fmt.Errorf("EncodeIntentsParams.MaxBytes is %d; set a positive number of bytes, or 0 for %d",
+			p.MaxBytes, DefaultMaxBytes)
+	}
+	return nil
+}
+
+// EncodedIntents is the result of [EncodeIntents].
+type EncodedIntents struct {
+	// Encoded: PCollection<KV<[]byte, []byte>>, entity key and intent.
+	Encoded beam.PCollection
+	// Errors: PCollection<*pb.ActivationErrorRecord>, with the intents that it refused.
+	Errors beam.PCollection
+}
+
+// EncodeIntents makes messages for an intents topic of a PCollection<*pb.ToolIntent>:
+// the entity key of each, and its deterministic encoding.
+//
+// A dead letter has the reason intent_dead_letter and the intent. Its code is serialize
+// (nil, or text that is not UTF-8) or too_large (above MaxBytes).
+func EncodeIntents(s beam.Scope, params EncodeIntentsParams, col beam.PCollection) EncodedIntents {
+	if err := params.validate(); err != nil {
+		panic(fmt.Errorf("transforms.EncodeIntents: %w", err))
+	}
+	if params.MaxBytes == 0 {
+		params.MaxBytes = DefaultMaxBytes
+	}
+	encoded, errs := beam.ParDo2(s.Scope("EncodeIntents"), &encodeIntentsFn{MaxBytes: params.MaxBytes}, col)
+	return EncodedIntents{Encoded: encoded, Errors: errs}
+}
+
+type encodeIntentsFn struct {
+	MaxBytes int
+}
+
+func (f *encodeIntentsFn) ProcessElement(
+	ctx context.Context, in *pb.ToolIntent, emit func([]byte, []byte), errs func(*pb.ActivationErrorRecord),
+) error {
+	if err := intent.CheckText(in); err != nil {
+		return buryIntent(ctx, in, deadletter.IntentDeadLetter, deadletter.Serialize, err.Error(), errs)
+	}
+	if n := proto.Size(in); n > f.MaxBytes {
+		return buryIntent(ctx, in, deadletter.IntentDeadLetter, deadletter.TooLarge,
+			fmt.Sprintf("%d bytes, the limit is %d", n, f.MaxBytes), errs)
+	}
+	b, err := proto.MarshalOptions{Deterministic: true}.Marshal(in)
+	if err != nil {
+		return err
+	}
+	intentsEncoded.Inc(ctx, 1)
+	emit(in.GetEntityKey(), b)
+	return nil
+}
+
+// DecodedIntents is the result of [DecodeIntents].
+type DecodedIntents struct {
+	// Intents: PCollection<*pb.ToolIntent>.
+	Intents beam.PCollection
+	// Errors: PCollection<*pb.ActivationErrorRecord>, about what is no intent.
+	Errors beam.PCollection
+}
+
+// DecodeIntents reads messages of an intents topic, a PCollection<KV<[]byte, []byte>>
+// of keys and ToolIntents. What is no encoding of one is a dead letter malformed_intent
+// with code unparsable, the key and the bytes as received.
+//
+// An intent keeps what its bytes say, a field of a newer schema too, and the key is
+// dropped: nothing is trusted here. Verify it, and look at its expiry, before anything
+// is done about it.
+func DecodeIntents(s beam.Scope, col beam.PCollection) DecodedIntents {
+	intents, errs := beam.ParDo2(s.Scope("DecodeIntents"), &decodeIntentsFn{}, col)
+	return DecodedIntents{Intents: intents, Errors: errs}
+}
+
+type decodeIntentsFn struct{}
+
+func (*decodeIntentsFn) ProcessElement(
+	ctx context.Context, ts beam.EventTime, key, raw []byte,
+	emit func(*pb.ToolIntent), errs func(*pb.ActivationErrorRecord),
+) error {
+	in := new(pb.ToolIntent)
+	if err := proto.Unmarshal(raw, in); err != nil {
+		return bury(ctx, deadletter.Letter{
+			Reason: deadletter.MalformedIntent, Code: deadletter.Unparsable, Error: deadletter.Explain(raw, in),
+			EntityKey: key, EventTimeMS: dateMS(ts),
+			InputKind: deadletter.BytesInput, Input: raw,
+		}, errs)
+	}
+	intentsDecoded.Inc(ctx, 1)
+	emit(in)
+	return nil
+}
+
+// passIntent emits an intent that its coder can encode. The other ones, which only a
+// fused step can hand over, are dead letters: a coder error would fail the bundle.
+func passIntent(
+	ctx context.Context, in *pb.ToolIntent, passed beam.Counter,
+	emit func(*pb.ToolIntent), errs func(*pb.ActivationErrorRecord),
+) error {
+	if err := intent.CheckText(in); err != nil {
+		return buryIntent(ctx, in, deadletter.IntentDeadLetter, deadletter.Serialize, err.Error(), errs)
+	}
+	passed.Inc(ctx, 1)
+	emit(in)
+	return nil
+}
+
+// buryIntent buries an intent. Where its text has no encoding, the input is a copy with
+// U+FFFD for what is not UTF-8, and the error says so.
+func buryIntent(
+	ctx context.Context, in *pb.ToolIntent, reason deadletter.Reason, code deadletter.Code, text string,
+	emit func(*pb.ActivationErrorRecord),
+) error {
+	if in != nil && intent.CheckText(in) != nil {
+		in = withValidText(in)
+		text += "; the input has U+FFFD where text was not UTF-8"
+	}
+	b, err := proto.MarshalOptions{Deterministic: true}.Marshal(in)
+	if err != nil {
+		return err
+	}
+	l := deadletter.Letter{
+		Reason: reason, Code: code, Error: text,
+		EntityKey: in.GetEntityKey(), EventTimeMS: in.GetCreatedAtMs(),
+		InputKind: deadletter.IntentInput, Input: b,
+	}
+	if in != nil {
+		l.Position = deadletter.Position{
+			Seq: new(in.GetSeq()), Step: new(int64(in.GetStepIndex())), IntentID: in.GetIntentId(),
+		}
+	}
+	return bury(ctx, l, emit)
+}
+
+// withValidText returns a copy that can be encoded.
+func withValidText(in *pb.ToolIntent) *pb.ToolIntent {
+	out := proto.CloneOf(in)
+	m := out.ProtoReflect()
+	m.Range(func(field protoreflect.FieldDescriptor, v protoreflect.Value) bool {
+		if field.Kind() == protoreflect.StringKind {
+			m.Set(field, protoreflect.ValueOfString(strings.ToValidUTF8(v.String(), string(utf8.RuneError))))
+		}
+		return true
+	})
+	return out
+}

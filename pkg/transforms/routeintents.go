@@ -1,0 +1,60 @@
+package transforms
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/apache/beam/sdks/v2/go/pkg/beam"
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"
+
+	"github.com/beamagents/beamagents-go/pkg/deadletter"
+	"github.com/beamagents/beamagents-go/pkg/intent"
+	pb "github.com/beamagents/beamagents-go/proto/beam_agents/v1"
+)
+
+func init() {
+	register.DoFn5x1[
+		context.Context, *pb.ToolIntent,
+		func(*pb.ToolIntent), func(*pb.ToolIntent), func(*pb.ActivationErrorRecord), error,
+	](&routeIntentsFn{})
+}
+
+// RoutedIntents is the result of [RouteIntents].
+type RoutedIntents struct {
+	// Tools: PCollection<*pb.ToolIntent>, for an effector to execute.
+	Tools beam.PCollection
+	// Approvals: PCollection<*pb.ToolIntent>, for a human to decide.
+	Approvals beam.PCollection
+	// Errors: PCollection<*pb.ActivationErrorRecord>, with the intents of other kinds.
+	Errors beam.PCollection
+}
+
+// RouteIntents splits a PCollection<*pb.ToolIntent> by [intent.KindOf]: only an explicit
+// APPROVAL reaches a human, and TOOL and the unspecified kind are tool calls.
+//
+// An intent of any other kind is of a newer schema, and nothing may be done about it: it
+// is a dead letter unknown_kind that holds it and the number of its kind. Verify intents
+// that come from elsewhere first: the signature covers the kind.
+//
+// An intent that has no encoding, which only user code in the same stage can hand over,
+// is a dead letter intent_dead_letter with code serialize.
+func RouteIntents(s beam.Scope, col beam.PCollection) RoutedIntents {
+	tools, approvals, errs := beam.ParDo3(s.Scope("RouteIntents"), &routeIntentsFn{}, col)
+	return RoutedIntents{Tools: tools, Approvals: approvals, Errors: errs}
+}
+
+type routeIntentsFn struct{}
+
+func (*routeIntentsFn) ProcessElement(
+	ctx context.Context, in *pb.ToolIntent,
+	tools, approvals func(*pb.ToolIntent), errs func(*pb.ActivationErrorRecord),
+) error {
+	switch kind := intent.KindOf(in); {
+	case kind == intent.Approval:
+		return passIntent(ctx, in, routedApprovalIntents, approvals, errs)
+	case kind == intent.Tool, in == nil: // nil has no kind to complain of, and does not pass
+		return passIntent(ctx, in, routedTools, tools, errs)
+	}
+	return buryIntent(ctx, in, deadletter.UnknownKind, deadletter.Code(deadletter.UnknownKind),
+		fmt.Sprintf("kind %d is neither a tool call nor an approval", in.GetKind()), errs)
+}

@@ -1,0 +1,105 @@
+package transforms
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/apache/beam/sdks/v2/go/pkg/beam"
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"
+
+	"github.com/beamagents/beamagents-go/pkg/deadletter"
+	"github.com/beamagents/beamagents-go/pkg/intent"
+	pb "github.com/beamagents/beamagents-go/proto/beam_agents/v1"
+)
+
+func init() {
+	register.DoFn4x1[
+		context.Context, *pb.ToolIntent, func(*pb.ToolIntent), func(*pb.ActivationErrorRecord), error,
+	](&signFn{})
+}
+
+// SignParams are the options of [SignIntents]. Both are needed. They become part of the
+// pipeline graph, which anyone who can see the job can read; a key never does.
+type SignParams struct {
+	// Keyring names the keyring, as each worker finds it: env:NAME or file:/path.
+	Keyring string
+	// KeyID is the id of the key in it to sign with.
+	KeyID string
+}
+
+func (p SignParams) validate() error {
+	if err := intent.CheckReference(p.Keyring); err != nil {
+		return fmt.Errorf("SignParams.Keyring: %w; set env:NAME or file:/path of a keyring on the workers", err)
+	}
+	if p.KeyID == "" {
+		return errors.New("SignParams.KeyID is empty; set the id of a key in the keyring")
+	}
+	// Whether some keyring can hold the id, a keyring with it says.
+	ring, err := intent.ParseKeyring(p.KeyID + "=AA==")
+	if err == nil {
+		_, err = intent.NewSigner(ring, p.KeyID)
+	}
+	if err != nil {
+		return fmt.Errorf("SignParams.KeyID: no keyring can hold this id: it is one line of UTF-8, "+
+			"without %q, without white space at its start, and does not start with %q", "=", "#")
+	}
+	return nil
+}
+
+// SignedIntents is the result of [SignIntents].
+type SignedIntents struct {
+	// Intents: PCollection<*pb.ToolIntent>, signed copies.
+	Intents beam.PCollection
+	// Errors: PCollection<*pb.ActivationErrorRecord>, with the intents it could not sign.
+	Errors beam.PCollection
+}
+
+// SignIntents signs each intent of a PCollection<*pb.ToolIntent>. A signature that is
+// there is replaced.
+//
+// The keyring is read on the worker, when it sets the transform up. A keyring or key
+// that is missing there fails the bundle, and so stops the job rather than send what
+// nobody accepts. A key that is replaced under its id is used from the next start of a
+// worker on; to rotate keys, see [intent.NewSigner].
+//
+// An intent that is nil or holds text that is not UTF-8, which only user code in the
+// same stage can hand over, is a dead letter intent_dead_letter with code sign.
+func SignIntents(s beam.Scope, params SignParams, col beam.PCollection) SignedIntents {
+	if err := params.validate(); err != nil {
+		panic(fmt.Errorf("transforms.SignIntents: %w", err))
+	}
+	intents, errs := beam.ParDo2(s.Scope("SignIntents"), &signFn{Keyring: params.Keyring, KeyID: params.KeyID}, col)
+	return SignedIntents{Intents: intents, Errors: errs}
+}
+
+type signFn struct {
+	Keyring string
+	KeyID   string
+
+	signer *intent.Signer
+}
+
+// Setup finds the key.
+func (f *signFn) Setup() error {
+	ring, err := intent.LoadKeyring(f.Keyring)
+	if err == nil {
+		f.signer, err = intent.NewSigner(ring, f.KeyID)
+	}
+	if err != nil {
+		return fmt.Errorf("transforms.SignIntents: %w", err)
+	}
+	return nil
+}
+
+func (f *signFn) ProcessElement(
+	ctx context.Context, in *pb.ToolIntent, emit func(*pb.ToolIntent), errs func(*pb.ActivationErrorRecord),
+) error {
+	signed, err := f.signer.Sign(in)
+	if err != nil {
+		return buryIntent(ctx, in, deadletter.IntentDeadLetter, deadletter.Sign, err.Error(), errs)
+	}
+	intentsSigned.Inc(ctx, 1)
+	emit(signed)
+	return nil
+}

@@ -1,0 +1,122 @@
+package transforms
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/apache/beam/sdks/v2/go/pkg/beam"
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"
+
+	"github.com/beamagents/beamagents-go/pkg/deadletter"
+	"github.com/beamagents/beamagents-go/pkg/intent"
+	pb "github.com/beamagents/beamagents-go/proto/beam_agents/v1"
+)
+
+func init() {
+	register.DoFn4x1[
+		context.Context, *pb.ToolIntent, func(*pb.ToolIntent), func(*pb.ActivationErrorRecord), error,
+	](&verifyFn{})
+}
+
+// VerifyParams are the options of [VerifyIntents]. They become part of the pipeline
+// graph; a key never does.
+type VerifyParams struct {
+	// Mode says which intents pass. The zero value is intent.ModeOff: all do.
+	Mode intent.Mode
+	// Keyring names the keyring, as each worker finds it: env:NAME or file:/path. It is
+	// needed, and read, in a mode that verifies. A keyring without a mode is refused,
+	// since who sets it means to verify; intent.ModeOff with a keyring is not.
+	Keyring string
+}
+
+func (p VerifyParams) validate() error {
+	if err := p.Mode.Validate(); err != nil {
+		return fmt.Errorf("VerifyParams.Mode: %w", err)
+	}
+	if p.Mode == "" && p.Keyring != "" {
+		return errors.New("VerifyParams.Keyring is set and Mode is not, which verifies nothing; " +
+			"set Mode to intent.ModeRequire, intent.ModePermissive or intent.ModeOff")
+	}
+	if p.Mode.Verifies() || p.Keyring != "" {
+		if err := intent.CheckReference(p.Keyring); err != nil {
+			return fmt.Errorf("VerifyParams.Keyring: %w; set env:NAME or file:/path of a keyring on the workers", err)
+		}
+	}
+	return nil
+}
+
+// VerifiedIntents is the result of [VerifyIntents].
+type VerifiedIntents struct {
+	// Intents: PCollection<*pb.ToolIntent>, those that the mode lets pass, as they came.
+	Intents beam.PCollection
+	// Errors: PCollection<*pb.ActivationErrorRecord>, with the others.
+	Errors beam.PCollection
+}
+
+// VerifyIntents lets pass the intents of a PCollection<*pb.ToolIntent> whose signature
+// is that of a key in the keyring, and in intent.ModePermissive also those without one.
+// Each other intent is a dead letter with the outcome of its verification as reason and
+// code: unsigned_intent, bad_signature or unknown_signing_key.
+//
+// The keyring is read on the worker, when it sets the transform up; one that cannot be
+// used there fails the bundle. intent.ModeOff reads no keyring.
+//
+// An intent that would pass and has no encoding, which only user code in the same stage
+// can hand over, is a dead letter intent_dead_letter with code serialize.
+func VerifyIntents(s beam.Scope, params VerifyParams, col beam.PCollection) VerifiedIntents {
+	if err := params.validate(); err != nil {
+		panic(fmt.Errorf("transforms.VerifyIntents: %w", err))
+	}
+	intents, errs := beam.ParDo2(s.Scope("VerifyIntents"), &verifyFn{Mode: params.Mode, Keyring: params.Keyring}, col)
+	return VerifiedIntents{Intents: intents, Errors: errs}
+}
+
+type verifyFn struct {
+	Mode    intent.Mode
+	Keyring string
+
+	ring *intent.Keyring
+}
+
+// Setup reads the keyring.
+func (f *verifyFn) Setup() error {
+	if !f.Mode.Verifies() {
+		return nil
+	}
+	ring, err := intent.LoadKeyring(f.Keyring)
+	if err != nil {
+		return fmt.Errorf("transforms.VerifyIntents: %w", err)
+	}
+	f.ring = ring
+	return nil
+}
+
+func (f *verifyFn) ProcessElement(
+	ctx context.Context, in *pb.ToolIntent, emit func(*pb.ToolIntent), errs func(*pb.ActivationErrorRecord),
+) error {
+	if !f.Mode.Verifies() {
+		return passIntent(ctx, in, intentsNotVerified, emit, errs)
+	}
+	outcome := f.ring.Verify(in)
+	switch {
+	case outcome == intent.OK:
+		return passIntent(ctx, in, intentsVerified, emit, errs)
+	case f.Mode.Accepts(outcome):
+		return passIntent(ctx, in, unsignedAccepted, emit, errs)
+	}
+	return buryIntent(ctx, in, deadletter.Reason(outcome), deadletter.Code(outcome), refusal(outcome, in), errs)
+}
+
+// refusal says more about an outcome.
+func refusal(outcome intent.Outcome, in *pb.ToolIntent) string {
+	switch {
+	case outcome == intent.UnsignedIntent:
+		return "the intent has no signature"
+	case outcome == intent.UnknownSigningKey:
+		return fmt.Sprintf("the keyring has no key %q", in.GetSigningKeyId())
+	case in.GetSignatureScheme() != pb.ToolIntent_HMAC_SHA256:
+		return fmt.Sprintf("signature scheme %d is not HMAC_SHA256", in.GetSignatureScheme())
+	}
+	return fmt.Sprintf("the signature is not that of this intent with key %q", in.GetSigningKeyId())
+}
