@@ -582,4 +582,3 @@ func signs(ref, id string) func(s beam.Scope, col beam.PCollection) {
 		equals(s, beam.ParDo(s, stampedRecord, signed.Errors), nil)
 	}
 }
-
