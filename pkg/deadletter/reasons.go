@@ -24,7 +24,8 @@ const (
 	MalformedIntent Reason = "malformed_intent"
 	// UnknownKind: an intent of a kind that is neither tool nor approval. RouteIntents.
 	UnknownKind Reason = "unknown_kind"
-	// IntentDeadLetter: an intent that could not be sent. EncodeIntents, SignIntents.
+	// IntentDeadLetter: an intent that could not be sent. EncodeIntents, SignIntents; one
+	// without an encoding also RouteIntents and VerifyIntents.
 	IntentDeadLetter Reason = "intent_dead_letter"
 	// UnsignedIntent: an intent without a signature. VerifyIntents.
 	UnsignedIntent Reason = "unsigned_intent"

@@ -35,6 +35,21 @@ var everyTransform = map[string]func(s beam.Scope){
 	"EncodeErrors": func(s beam.Scope) {
 		_ = transforms.EncodeErrors(s, transforms.EncodeErrorsParams{}, beam.Create(s, &pb.ActivationErrorRecord{})).TooLarge
 	},
+	"RouteIntents": func(s beam.Scope) {
+		_ = transforms.RouteIntents(s, beam.Create(s, &pb.ToolIntent{})).Errors
+	},
+	"SignIntents": func(s beam.Scope) {
+		_ = transforms.SignIntents(s, transforms.SignParams{Keyring: "env:KEYS", KeyID: "k1"}, beam.Create(s, &pb.ToolIntent{})).Errors
+	},
+	"VerifyIntents": func(s beam.Scope) {
+		_ = transforms.VerifyIntents(s, transforms.VerifyParams{}, beam.Create(s, &pb.ToolIntent{})).Errors
+	},
+	"EncodeIntents": func(s beam.Scope) {
+		_ = transforms.EncodeIntents(s, transforms.EncodeIntentsParams{}, beam.Create(s, &pb.ToolIntent{})).Errors
+	},
+	"DecodeIntents": func(s beam.Scope) {
+		_ = transforms.DecodeIntents(s, beam.ParDo(s, keyed, beam.Create(s, []byte{}))).Errors
+	},
 	"DecodeErrors": func(s beam.Scope) {
 		_ = transforms.DecodeErrors(s, beam.ParDo(s, keyed, beam.Create(s, []byte{}))).Errors
 	},
