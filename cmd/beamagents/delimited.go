@@ -41,7 +41,7 @@ func (f *frameReader) next() (frame []byte, offset int64, err error) {
 	from := f.at
 	size, err := binary.ReadUvarint(f)
 	switch {
-	case err == io.EOF:
+	case errors.Is(err, io.EOF):
 		return nil, f.at, io.EOF
 	case errors.Is(err, io.ErrUnexpectedEOF):
 		return nil, from, &dataError{fmt.Errorf("byte %d: the length of a message is cut short", from)}

@@ -62,7 +62,7 @@ func TestFrames(t *testing.T) {
 				}
 				var bad *dataError
 				switch {
-				case tc.err == "" && err != io.EOF:
+				case tc.err == "" && !errors.Is(err, io.EOF):
 					t.Errorf("%s: %v, want the end", reader, err)
 				case tc.err != "" && (!errors.As(err, &bad) || err.Error() != tc.err):
 					t.Errorf("%s: %v, want the data error %q", reader, err, tc.err)
@@ -127,7 +127,7 @@ func TestWriteFrame(t *testing.T) {
 		offset += int64(len(text))
 	}
 	got, err := readAll(&out, true)
-	if diff := cmp.Diff(want, got); diff != "" || err != io.EOF {
+	if diff := cmp.Diff(want, got); diff != "" || !errors.Is(err, io.EOF) {
 		t.Error(diff, err)
 	}
 	if err := writeFrame(&out, []byte("abc"), false); err != nil || out.String() != "abc" {
@@ -142,7 +142,7 @@ func FuzzFrames(f *testing.F) {
 	f.Fuzz(func(t *testing.T, input []byte) {
 		all, err := readAll(bytes.NewReader(input), true)
 		var bad *dataError
-		if err != io.EOF && !errors.As(err, &bad) {
+		if !errors.Is(err, io.EOF) && !errors.As(err, &bad) {
 			t.Fatal(err)
 		}
 		for _, frame := range all {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -124,7 +125,8 @@ func runConsole(t *testing.T, commands []command) {
 	sh.Dir = dir
 	sh.Env = append(os.Environ(), "PATH="+bin+string(os.PathListSeparator)+os.Getenv("PATH"))
 	out, err := sh.CombinedOutput()
-	if _, exited := err.(*exec.ExitError); err != nil && !exited {
+	var exited *exec.ExitError // the status of the last example
+	if err != nil && !errors.As(err, &exited) {
 		t.Fatal(err)
 	}
 	outputs := strings.Split(string(out), end+"\n")

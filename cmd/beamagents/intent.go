@@ -362,7 +362,7 @@ func eachIntent(cmd *cobra.Command, args []string, delimited bool, f func(*pb.To
 	frames := newFrameReader(input, delimited)
 	for {
 		frame, offset, err := frames.next()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return nil
 		}
 		if err != nil {

@@ -79,7 +79,7 @@ func TestIntentCacheKeyRepeats(t *testing.T) {
 
 func TestIntentCanonical(t *testing.T) {
 	for in, want := range map[string]string{
-		` {"z": [1, 2.0, "é"], "a": {"k2": null, "k1": true}} `: `{"a":{"k1":true,"k2":null},"z":[1,2.0,"é"]}`,
+		`{"z": [1, 2.0, "é"], "a": {"k2": null, "k1": true}}`: `{"a":{"k1":true,"k2":null},"z":[1,2.0,"é"]}`,
 		`1e2`:       `100.0`,
 		"\"\\/\"\n": `"/"`,
 	} {
@@ -271,9 +271,9 @@ func TestIntentVerifyModes(t *testing.T) {
 		status             int
 	}{
 		"require is the default": {stream(ok, unsigned), "", "ok\nunsigned_intent\n", 1},
-		"require":                {stream(ok, blob("tool_intent_not_canonical")), "--mode require", "ok\nok\n", 0},
+		"require":                {stream(ok, blob("tool_intent_not_canonical")), "--mode require", strings.Repeat("ok\n", 2), 0},
 		"the first is refused":   {stream(unsigned, ok), "", "unsigned_intent\nok\n", 1},
-		"permissive":             {stream(ok, unsigned, ""), "--mode permissive", "ok\nunsigned_intent\nunsigned_intent\n", 0},
+		"permissive":             {stream(ok, unsigned, ""), "--mode permissive", "ok\n" + strings.Repeat("unsigned_intent\n", 2), 0},
 		"permissive, forged":     {stream(string(forged), ok), "--mode permissive", "bad_signature\nok\n", 1},
 		"permissive, no key":     {stream(unknown), "--mode permissive", "unknown_signing_key\n", 1},
 		"off":                    {stream(ok, unsigned, string(forged), unknown), "--mode off", "ok\nunsigned_intent\nbad_signature\nunknown_signing_key\n", 0},

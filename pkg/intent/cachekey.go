@@ -50,7 +50,8 @@ func CacheKey(r CacheRequest) (string, error) {
 	h.sum.Reset()
 
 	// The members of the document in their canonical order.
-	b := append(h.buf[:0], '{')
+	b := h.buf[:0]
+	b = append(b, '{')
 	if r.Fresh {
 		b = append(b, `"attempt":`...)
 		b = strconv.AppendUint(b, uint64(r.Attempt), 10)

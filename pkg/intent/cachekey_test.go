@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"maps"
 	"math"
 	"testing"
 
@@ -46,9 +47,7 @@ func TestCacheKeyDocument(t *testing.T) {
 	base := intent.CacheRequest{EntityKey: []byte("k"), Seq: -1, Model: "ü\n", Messages: 1, Tools: 2.0, Params: "p"}
 	document := func(more map[string]any) map[string]any {
 		d := map[string]any{"key": "6b", "seq": -1, "model": "ü\n", "messages": 1, "tools": 2.0, "params": "p"}
-		for name, v := range more {
-			d[name] = v
-		}
+		maps.Copy(d, more)
 		return d
 	}
 	repeated, fresh, both, ignored := base, base, base, base

@@ -80,8 +80,9 @@ func RoleOf(t beamagentspb.TraceEvent_EventType) string {
 	switch t {
 	case beamagentspb.TraceEvent_ACTIVATION_START, beamagentspb.TraceEvent_ACTIVATION_END:
 		return RoleActivation
+	default:
+		return t.String()
 	}
-	return t.String()
 }
 
 func appendSeq(dst []byte, seq int64) []byte {

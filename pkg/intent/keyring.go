@@ -18,7 +18,7 @@ const maxKeyringBytes = 1 << 20
 
 // Keyring holds signing keys by id. It is safe for concurrent use. The zero value
 // and nil hold no key.
-type Keyring struct {
+type Keyring struct { //nolint:recvcheck // String is for values too, so that printing one shows no field
 	// mac gives the function that appends the MAC of input to input, or nil for an
 	// id that is not there. Keys are kept in the closure, and not in a field, because
 	// printers and encoders walk fields, unexported ones too.
@@ -49,7 +49,7 @@ func LoadKeyring(ref string) (*Keyring, error) {
 	if err != nil {
 		return nil, fmt.Errorf("intent: %w: %w", ErrKeyring, err)
 	}
-	defer f.Close()
+	defer func() { _ = f.Close() }() // it was only read
 	b, err := io.ReadAll(io.LimitReader(f, maxKeyringBytes+1))
 	if err != nil {
 		return nil, fmt.Errorf("intent: %w: %w", ErrKeyring, err)

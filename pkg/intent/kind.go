@@ -35,6 +35,7 @@ func (k Kind) String() string {
 		return "tool"
 	case Approval:
 		return "approval"
+	default:
+		return "unknown"
 	}
-	return "unknown"
 }

@@ -161,8 +161,8 @@ func reaches(v reflect.Value, needle []byte) bool {
 		case reflect.Interface:
 			return !v.IsNil() && walk(v.Elem())
 		case reflect.Struct:
-			for i := range v.NumField() {
-				if walk(v.Field(i)) {
+			for _, field := range v.Fields() {
+				if walk(field) {
 					return true
 				}
 			}

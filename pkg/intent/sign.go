@@ -201,7 +201,7 @@ func CheckText(in *beamagentspb.ToolIntent) error {
 	if in == nil {
 		return fmt.Errorf("intent: %w: nil", ErrInvalid)
 	}
-	name := ""
+	var name string
 	switch {
 	case !utf8.ValidString(in.IntentId):
 		name = "intent_id"

@@ -41,7 +41,7 @@ const (
 func holds(text []byte, word string) string {
 	forms := map[string]string{
 		"raw": word[:12], "hex": hex.EncodeToString([]byte(word[:6])), "HEX": strings.ToUpper(hex.EncodeToString([]byte(word[:6]))),
-		"decimal": strings.Trim(fmt.Sprint([]byte(word[:6])), "[]"), "hex words": strings.TrimSuffix(fmt.Sprintf("%#v", []byte(word[:6]))[7:], "}"),
+		"decimal": strings.Trim(fmt.Sprintf("%d", []byte(word[:6])), "[]"), "hex words": strings.TrimSuffix(fmt.Sprintf("%#v", []byte(word[:6]))[7:], "}"),
 	}
 	var look func(text []byte, depth int) string
 	look = func(text []byte, depth int) string {
@@ -83,7 +83,7 @@ func TestHoldsFindsKeys(t *testing.T) {
 	for _, text := range []string{
 		"..." + secretKey, hex.EncodeToString([]byte(secretKey)), "key=" + b64([]byte(secretKey)), "x" + b64([]byte("a"+secretKey)),
 		b64([]byte(`{"Key":"` + b64([]byte("id="+secretKey)) + `"}`)), b64([]byte("x" + b64([]byte(b64([]byte(secretKey)))))),
-		fmt.Sprint([]byte(secretKey)), fmt.Sprintf("%#v", []byte(secretKey)), fmt.Sprintf("%X", secretKey),
+		fmt.Sprintf("%d", []byte(secretKey)), fmt.Sprintf("%#v", []byte(secretKey)), fmt.Sprintf("%X", secretKey),
 	} {
 		if holds([]byte(text), secretKey) == "" {
 			t.Errorf("not found in %s", text)
