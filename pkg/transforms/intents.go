@@ -17,13 +17,12 @@ import (
 )
 
 func init() {
-	register.DoFn4x1[
-		context.Context, *pb.ToolIntent, func([]byte, []byte), func(*pb.ActivationErrorRecord), error,
-	](&encodeIntentsFn{})
-	register.DoFn6x1[
-		context.Context, beam.EventTime, []byte, []byte,
-		func(*pb.ToolIntent), func(*pb.ActivationErrorRecord), error,
-	](&decodeIntentsFn{})
+	registerDoFn((*encodeIntentsFn).ProcessElement, func(f *encodeIntentsFn, a []any) []any {
+		return result(f.ProcessElement(a[0].(context.Context), a[1].(*pb.ToolIntent), a[2].(func([]byte, []byte)), a[3].(func(*pb.ActivationErrorRecord))))
+	})
+	registerDoFn((*decodeIntentsFn).ProcessElement, func(f *decodeIntentsFn, a []any) []any {
+		return result(f.ProcessElement(a[0].(context.Context), a[1].(beam.EventTime), a[2].([]byte), a[3].([]byte), a[4].(func(*pb.ToolIntent)), a[5].(func(*pb.ActivationErrorRecord))))
+	})
 	register.Emitter1[*pb.ToolIntent]()
 }
 

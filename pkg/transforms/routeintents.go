@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
-	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"
 
 	"github.com/beamagents/beamagents-go/pkg/deadletter"
 	"github.com/beamagents/beamagents-go/pkg/intent"
@@ -13,10 +12,9 @@ import (
 )
 
 func init() {
-	register.DoFn5x1[
-		context.Context, *pb.ToolIntent,
-		func(*pb.ToolIntent), func(*pb.ToolIntent), func(*pb.ActivationErrorRecord), error,
-	](&routeIntentsFn{})
+	registerDoFn((*routeIntentsFn).ProcessElement, func(f *routeIntentsFn, a []any) []any {
+		return result(f.ProcessElement(a[0].(context.Context), a[1].(*pb.ToolIntent), a[2].(func(*pb.ToolIntent)), a[3].(func(*pb.ToolIntent)), a[4].(func(*pb.ActivationErrorRecord))))
+	})
 }
 
 // RoutedIntents is the result of [RouteIntents].

@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
-	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"
 
 	"github.com/beamagents/beamagents-go/pkg/deadletter"
 	"github.com/beamagents/beamagents-go/pkg/intent"
@@ -14,9 +13,9 @@ import (
 )
 
 func init() {
-	register.DoFn4x1[
-		context.Context, *pb.ToolIntent, func(*pb.ToolIntent), func(*pb.ActivationErrorRecord), error,
-	](&signFn{})
+	registerDoFn((*signFn).ProcessElement, func(f *signFn, a []any) []any {
+		return result(f.ProcessElement(a[0].(context.Context), a[1].(*pb.ToolIntent), a[2].(func(*pb.ToolIntent)), a[3].(func(*pb.ActivationErrorRecord))))
+	})
 }
 
 // SignParams are the options of [SignIntents]. Both are needed. They become part of the
