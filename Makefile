@@ -39,11 +39,11 @@ soak: ## Run the long tests: a million envelopes in flat memory.
 	go test -tags soak -run '^TestSoak' -v -timeout 60m $(GO_PACKAGES)
 
 .PHONY: generate
-generate: $(BIN)/buf $(BIN)/protoc-gen-go ## Generate Go from the .proto files.
+generate: $(BIN)/buf $(BIN)/protoc-gen-go $(BIN)/protoc-gen-go-vtproto ## Generate Go from the .proto files.
 	$(BIN)/buf generate
 
 .PHONY: check-generated
-check-generated: $(BIN)/buf $(BIN)/protoc-gen-go ## Fail if make generate would change anything.
+check-generated: $(BIN)/buf $(BIN)/protoc-gen-go $(BIN)/protoc-gen-go-vtproto ## Fail if make generate would change anything.
 	@dir=$$(mktemp -d); trap 'rm -rf "$$dir"' EXIT; \
 	$(BIN)/buf generate --output "$$dir"; \
 	for f in $$(cd "$$dir" && find . -type f) $$(find proto -name '*.pb.go'); do \
@@ -57,7 +57,7 @@ lint: $(BIN)/buf $(BIN)/golangci-lint ## Lint Go and the .proto files.
 	$(BIN)/golangci-lint run $(GO_PACKAGES)
 
 .PHONY: tools
-tools: $(BIN)/buf $(BIN)/golangci-lint $(BIN)/protoc-gen-go ## Build the tools of the other targets.
+tools: $(BIN)/buf $(BIN)/golangci-lint $(BIN)/protoc-gen-go $(BIN)/protoc-gen-go-vtproto ## Build the tools of the other targets.
 
 $(BIN)/buf: tools/go.mod
 	cd tools && go build -o $@ github.com/bufbuild/buf/cmd/buf
@@ -65,6 +65,9 @@ $(BIN)/buf: tools/go.mod
 $(BIN)/golangci-lint: tools/go.mod
 	cd tools && go build -o $@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint
 
-# From go.mod, not from tools: the generator has the version of the runtime.
+# From go.mod, not from tools: a generator has the version of its runtime.
 $(BIN)/protoc-gen-go: go.mod
 	go build -o $@ google.golang.org/protobuf/cmd/protoc-gen-go
+
+$(BIN)/protoc-gen-go-vtproto: go.mod
+	go build -o $@ github.com/planetscale/vtprotobuf/cmd/protoc-gen-go-vtproto
