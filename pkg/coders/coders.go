@@ -54,6 +54,9 @@ func encode(element beam.T) ([]byte, error) {
 	if !ok {
 		return nil, fmt.Errorf("coders: encode %T: %w", element, errNotMessage(element))
 	}
+	if b := encodeFast(m); b != nil {
+		return b, nil
+	}
 	if !m.ProtoReflect().IsValid() {
 		return nil, fmt.Errorf("coders: encode %s: %w", m.ProtoReflect().Descriptor().FullName(), ErrNil)
 	}
@@ -69,6 +72,10 @@ func decode(t reflect.Type, b []byte) (beam.T, error) {
 	m, ok := reflect.New(t.Elem()).Interface().(proto.Message)
 	if !ok {
 		return nil, fmt.Errorf("coders: decode: %v is not a message", t)
+	}
+	// Beam reads b for this element alone, so m may keep it.
+	if decodeFast(m, b) {
+		return m, nil
 	}
 	if err := proto.Unmarshal(b, m); err != nil {
 		return nil, fmt.Errorf("coders: decode %s: %w", m.ProtoReflect().Descriptor().FullName(), err)

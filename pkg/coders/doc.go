@@ -22,6 +22,23 @@
 // by a coder at the edge, and text that a user controls is checked before it is put
 // into a message.
 //
+// # Aliasing
+//
+// The text and the bytes of a decoded message are views of the buffer that Beam read
+// the element into; nothing is copied. So a message keeps its whole buffer alive: copy
+// what you keep for long (strings.Clone, bytes.Clone). Never write into its bytes: you
+// would change its text, which Go takes for immutable. Setting a field to other bytes
+// is fine, and so is append, which copies.
+//
+// # Speed
+//
+// Messages of the schema are encoded and decoded by generated code, without reflection
+// and, where it counts, in fewer allocations. It only sees what it handles as
+// proto.Marshal and proto.Unmarshal do; a message with fields of a newer schema is
+// decoded by proto.Unmarshal and copied. docs/performance.md has the numbers. The
+// generated methods (MarshalVT and the like) are for this package: alone they let
+// invalid text and unsorted maps pass.
+//
 // # Limits
 //
 // Only pointers are messages. A PCollection of beamagentspb.AgentEnvelope, without

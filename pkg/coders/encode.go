@@ -1,0 +1,164 @@
+package coders
+
+import (
+	"reflect"
+	"slices"
+	"unicode/utf8"
+
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
+
+	pb "github.com/beamagents/beamagents-go/proto/beam_agents/v1"
+)
+
+// generated is what protoc-gen-go-vtproto gives a message.
+type generated interface {
+	proto.Message
+	SizeVT() int
+	MarshalToSizedBufferVT([]byte) (int, error)
+	UnmarshalVTUnsafe([]byte) error
+}
+
+// Generated code alone would differ from the reference, proto.Marshal and
+// proto.Unmarshal. It writes text that is not UTF-8, and maps in random order; it reads
+// numbers of more than 64 bits and field numbers that do not exist, and refuses a known
+// field in another wire type. So text is checked before encoding, and before decoding
+// the bytes must fit the message's shape. All else, unknown fields included, is decoded
+// by the reference.
+
+// encodeFast returns the deterministic encoding of m, or nil to leave it to the
+// reference. The empty encoding is not nil.
+func encodeFast(m proto.Message) []byte {
+	if !validText(m) || reflect.ValueOf(m).IsNil() {
+		return nil
+	}
+	if event, ok := m.(*pb.TraceEvent); ok {
+		return encodeTraceEvent(event)
+	}
+	g, ok := m.(generated)
+	if !ok {
+		return nil
+	}
+	b := make([]byte, g.SizeVT())
+	// A nil message in a variant is counted as one byte more than it has.
+	if n, err := g.MarshalToSizedBufferVT(b); err != nil || n != len(b) {
+		return nil
+	}
+	return b
+}
+
+// validText reports whether all text of m, which may be nil, is UTF-8. It says no to a
+// message that is not of the schema, and to a variant that is a nil pointer, on which
+// generated code panics.
+func validText(m proto.Message) bool {
+	switch m := m.(type) {
+	case *pb.MemoryBlob:
+		for _, e := range m.GetEntries() {
+			if !utf8.ValidString(e.GetKey()) {
+				return false
+			}
+		}
+		return true
+	case *pb.ToolIntent:
+		return utf8.ValidString(m.GetIntentId()) && utf8.ValidString(m.GetToolName()) &&
+			utf8.ValidString(m.GetArgsJson()) && utf8.ValidString(m.GetSigningKeyId())
+	case *pb.ToolResult:
+		return utf8.ValidString(m.GetIntentId()) && utf8.ValidString(m.GetErrorMessage())
+	case *pb.TraceEvent:
+		for key, value := range m.GetAttributes() {
+			if !utf8.ValidString(key) || !utf8.ValidString(value) {
+				return false
+			}
+		}
+		return true
+	case *pb.AgentEnvelope_Approval:
+		return utf8.ValidString(m.GetIntentId()) && utf8.ValidString(m.GetApprover())
+	case *pb.AgentEnvelope_StateExportRequest:
+		return utf8.ValidString(m.GetRequestId())
+	case *pb.AgentEnvelope:
+		switch p := m.GetPayload().(type) {
+		case nil:
+			return true
+		case *pb.AgentEnvelope_ExternalEvent:
+			return p != nil
+		case *pb.AgentEnvelope_ToolResult:
+			return p != nil && validText(p.ToolResult)
+		case *pb.AgentEnvelope_Approval_:
+			return p != nil && validText(p.Approval)
+		case *pb.AgentEnvelope_ExportRequest:
+			return p != nil && validText(p.ExportRequest)
+		}
+		return false
+	case *pb.Continuation:
+		return validTexts(m.GetPendingIntentIds()) && utf8.ValidString(m.GetAdapter())
+	case *pb.LlmCacheBlob:
+		for _, e := range m.GetEntries() {
+			if !utf8.ValidString(e.GetCacheKey()) {
+				return false
+			}
+		}
+		return true
+	case *pb.ActivationErrorRecord:
+		return utf8.ValidString(m.GetReason()) && utf8.ValidString(m.GetDetail())
+	case *pb.StateSnapshot:
+		for _, intent := range m.GetPending() {
+			if !validText(intent) {
+				return false
+			}
+		}
+		return validText(m.GetMemory()) && validText(m.GetLlmCache()) && validText(m.GetContinuation()) &&
+			utf8.ValidString(m.GetRequestId())
+	}
+	return false
+}
+
+func validTexts(texts []string) bool {
+	for _, text := range texts {
+		if !utf8.ValidString(text) {
+			return false
+		}
+	}
+	return true
+}
+
+// encodeTraceEvent is written by hand for its map, which generated code does not sort.
+func encodeTraceEvent(m *pb.TraceEvent) []byte {
+	b := make([]byte, 0, m.SizeVT())
+	b = appendBytes(b, 1, m.TraceId)
+	b = appendBytes(b, 2, m.SpanId)
+	b = appendBytes(b, 3, m.ParentSpanId)
+	b = appendBytes(b, 4, m.EntityKey)
+	b = appendVarint(b, 5, uint64(m.Seq))
+	b = appendVarint(b, 6, uint64(m.StepIndex))
+	b = appendVarint(b, 7, uint64(m.EventType)) // a negative number has ten bytes
+	var few [32]string
+	keys := few[:0]
+	for key := range m.Attributes {
+		keys = append(keys, key)
+	}
+	slices.Sort(keys)
+	for _, key := range keys {
+		value := m.Attributes[key]
+		b = protowire.AppendTag(b, 8, protowire.BytesType)
+		b = protowire.AppendVarint(b, uint64(2+protowire.SizeBytes(len(key))+protowire.SizeBytes(len(value))))
+		b = protowire.AppendString(protowire.AppendTag(b, 1, protowire.BytesType), key)
+		b = protowire.AppendString(protowire.AppendTag(b, 2, protowire.BytesType), value)
+	}
+	b = appendVarint(b, 9, uint64(m.StartMs))
+	b = appendVarint(b, 10, uint64(m.EndMs))
+	return append(b, m.ProtoReflect().GetUnknown()...)
+}
+
+func appendBytes(b []byte, number protowire.Number, v []byte) []byte {
+	if len(v) == 0 {
+		return b
+	}
+	return protowire.AppendBytes(protowire.AppendTag(b, number, protowire.BytesType), v)
+}
+
+func appendVarint(b []byte, number protowire.Number, v uint64) []byte {
+	if v == 0 {
+		return b
+	}
+	return protowire.AppendVarint(protowire.AppendTag(b, number, protowire.VarintType), v)
+}

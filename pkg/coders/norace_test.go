@@ -1,0 +1,5 @@
+//go:build !race
+
+package coders
+
+const raceEnabled = false

@@ -1,0 +1,177 @@
+package coders
+
+import (
+	"encoding/binary"
+	"unicode/utf8"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	pb "github.com/beamagents/beamagents-go/proto/beam_agents/v1"
+)
+
+// A shape says which bytes of a message generated code may read: known fields in their
+// own wire type, nothing else. It is made from the descriptor, so a new field is in it.
+type shape struct {
+	// fields is indexed by tag byte, number and wire type in one. A tag of two bytes
+	// belongs to a field above 15, which no message of the schema has.
+	fields [128]field
+}
+
+type field struct {
+	holds content
+	slot  uint8  // for a repeated field or a map, its place in counts
+	inner *shape // for a message or a map entry
+}
+
+type content uint8
+
+const (
+	nothing content = iota // an unknown field, or a known one in another wire type
+	varintContent
+	bytesContent
+	textContent
+	messageContent
+)
+
+// counts holds how many elements each repeated field and the map of the schema have,
+// within the whole of one top-level message.
+type counts [len(repeated) + 1]int
+
+// repeated gives each repeated field its place in counts; 0 is for all other fields.
+var repeated = [...]protoreflect.FullName{
+	memoryEntries - 1:    "beam_agents.v1.MemoryBlob.entries",
+	cacheEntries - 1:     "beam_agents.v1.LlmCacheBlob.entries",
+	pendingIntentIDs - 1: "beam_agents.v1.Continuation.pending_intent_ids",
+	attributes - 1:       "beam_agents.v1.TraceEvent.attributes",
+	pendingIntents - 1:   "beam_agents.v1.StateSnapshot.pending",
+}
+
+const (
+	memoryEntries = iota + 1
+	cacheEntries
+	pendingIntentIDs
+	attributes
+	pendingIntents
+)
+
+// newShape knows what the schema uses. A field of another kind stays out and sends its
+// message to the reference.
+func newShape(md protoreflect.MessageDescriptor) *shape {
+	s := new(shape)
+	for i := range md.Fields().Len() {
+		fd := md.Fields().Get(i)
+		if fd.Number() > 15 || fd.IsPacked() {
+			continue
+		}
+		f := field{}
+		wireType := 2
+		switch fd.Kind() {
+		case protoreflect.Int64Kind, protoreflect.Uint32Kind, protoreflect.BoolKind, protoreflect.EnumKind:
+			f.holds, wireType = varintContent, 0
+		case protoreflect.BytesKind:
+			f.holds = bytesContent
+		case protoreflect.StringKind:
+			f.holds = textContent
+		case protoreflect.MessageKind:
+			f.holds, f.inner = messageContent, newShape(fd.Message())
+		default:
+			continue
+		}
+		for i, name := range repeated {
+			if name == fd.FullName() {
+				f.slot = uint8(i + 1)
+			}
+		}
+		s.fields[int(fd.Number())<<3|wireType] = f
+	}
+	return s
+}
+
+// fits reports whether b is an encoding that generated code reads and writes exactly as
+// the reference does: each field known and in its wire type, each length and number
+// within its bounds, each text UTF-8. Where it says no, b may still be valid.
+func (s *shape) fits(b []byte, n *counts) bool {
+	for i := 0; i < len(b); {
+		if b[i] >= 0x80 {
+			return false
+		}
+		f := &s.fields[b[i]]
+		i++
+		if f.holds == nothing || i == len(b) {
+			return false
+		}
+		v := uint64(b[i])
+		i++
+		if v >= 0x80 { // most numbers and lengths are below
+			var size int
+			if v, size = binary.Uvarint(b[i-1:]); size <= 0 {
+				return false
+			}
+			i += size - 1
+		}
+		if f.holds == varintContent {
+			continue
+		}
+		if v > uint64(len(b)-i) {
+			return false
+		}
+		part := b[i : i+int(v)]
+		i += int(v)
+		switch f.holds {
+		case textContent:
+			if !utf8.Valid(part) {
+				return false
+			}
+		case messageContent:
+			if !f.inner.fits(part, n) {
+				return false
+			}
+		}
+		n[f.slot]++
+	}
+	return true
+}
+
+var (
+	memoryBlobShape         = newShape((*pb.MemoryBlob)(nil).ProtoReflect().Descriptor())
+	toolIntentShape         = newShape((*pb.ToolIntent)(nil).ProtoReflect().Descriptor())
+	toolResultShape         = newShape((*pb.ToolResult)(nil).ProtoReflect().Descriptor())
+	traceEventShape         = newShape((*pb.TraceEvent)(nil).ProtoReflect().Descriptor())
+	agentEnvelopeShape      = newShape((*pb.AgentEnvelope)(nil).ProtoReflect().Descriptor())
+	approvalShape           = newShape((*pb.AgentEnvelope_Approval)(nil).ProtoReflect().Descriptor())
+	stateExportRequestShape = newShape((*pb.AgentEnvelope_StateExportRequest)(nil).ProtoReflect().Descriptor())
+	continuationShape       = newShape((*pb.Continuation)(nil).ProtoReflect().Descriptor())
+	llmCacheBlobShape       = newShape((*pb.LlmCacheBlob)(nil).ProtoReflect().Descriptor())
+	errorRecordShape        = newShape((*pb.ActivationErrorRecord)(nil).ProtoReflect().Descriptor())
+	stateSnapshotShape      = newShape((*pb.StateSnapshot)(nil).ProtoReflect().Descriptor())
+)
+
+// shapeOf is the shape of a message of the schema, nil for any other.
+func shapeOf(m proto.Message) *shape {
+	switch m.(type) {
+	case *pb.MemoryBlob:
+		return memoryBlobShape
+	case *pb.ToolIntent:
+		return toolIntentShape
+	case *pb.ToolResult:
+		return toolResultShape
+	case *pb.TraceEvent:
+		return traceEventShape
+	case *pb.AgentEnvelope:
+		return agentEnvelopeShape
+	case *pb.AgentEnvelope_Approval:
+		return approvalShape
+	case *pb.AgentEnvelope_StateExportRequest:
+		return stateExportRequestShape
+	case *pb.Continuation:
+		return continuationShape
+	case *pb.LlmCacheBlob:
+		return llmCacheBlobShape
+	case *pb.ActivationErrorRecord:
+		return errorRecordShape
+	case *pb.StateSnapshot:
+		return stateSnapshotShape
+	}
+	return nil
+}
