@@ -38,6 +38,21 @@ bench: ## Run the benchmarks.
 soak: ## Run the long tests: a million envelopes in flat memory.
 	go test -tags soak -run '^TestSoak' -v -timeout 60m $(GO_PACKAGES)
 
+.PHONY: parity
+parity: $(BIN)/buf ## Encode the golden values with Python and, where there is Maven, with Java; compare both ways.
+	rm -rf .parity/python .parity/java
+	mkdir -p .parity
+	$(BIN)/buf build -o .parity/schema.binpb
+	python3 -m venv .parity/venv
+	.parity/venv/bin/pip install --quiet --disable-pip-version-check -r golden/parity/python/requirements.txt
+	.parity/venv/bin/python golden/parity/python/parity.py .parity/schema.binpb golden/v1 .parity/python
+	@if command -v mvn >/dev/null; then \
+		mvn -q -B -f golden/parity/java/pom.xml -Dmaven.repo.local=$(CURDIR)/.parity/m2 -Dparity.build=$(CURDIR)/.parity/build compile exec:java \
+			-Dexec.args=".parity/schema.binpb golden/v1 .parity/java"; \
+	fi
+	go run ./golden/parity .parity
+	go test ./golden/...
+
 .PHONY: generate
 generate: $(BIN)/buf $(BIN)/protoc-gen-go $(BIN)/protoc-gen-go-vtproto ## Generate Go from the .proto files.
 	$(BIN)/buf generate

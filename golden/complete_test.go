@@ -27,6 +27,9 @@ import (
 // their own: every other message does.
 var insideOnly = []protoreflect.FullName{"beam_agents.v1.MemoryEntry", "beam_agents.v1.LlmCacheEntry"}
 
+// languagePath is what another language wrote: the value of v1/NAME.txtpb.
+var languagePath = regexp.MustCompile(`^(v[1-9][0-9]*)/(?:python|java)/([a-z][a-z0-9_]*)\.binpb$`)
+
 var blobPath = regexp.MustCompile(`^v([1-9][0-9]*)/[a-z][a-z0-9_]*\.(binpb|txtpb)$`)
 
 // misplaced lists the blobs of the tree golden that lie outside a version folder,
@@ -41,6 +44,11 @@ func misplaced(golden fs.FS) (problems []string, err error) {
 		inVersion := regexp.MustCompile(`^v[0-9]`).MatchString(file)
 		switch {
 		case !isBlob && !inVersion:
+			return nil
+		case languagePath.MatchString(file):
+			if _, err := fs.Stat(golden, languagePath.ReplaceAllString(file, "$1/$2.txtpb")); err != nil {
+				problems = append(problems, file+" is of no blob")
+			}
 			return nil
 		case !blobPath.MatchString(file):
 			problems = append(problems, file+" is no blob of a version folder")
@@ -171,6 +179,9 @@ func TestPlacesCanFail(t *testing.T) {
 		"version 0":           {pair("v0/a"), 2},
 		"below a version":     {pair("v1/deep/a"), 2},
 		"upper case":          {pair("v1/A"), 2},
+		"of python":           {fstest.MapFS{"v1/a.binpb": {}, "v1/a.txtpb": {}, "v1/python/a.binpb": {}, "v1/java/a.binpb": {}}, 0},
+		"of python, no blob":  {fstest.MapFS{"v1/a.binpb": {}, "v1/a.txtpb": {}, "v1/python/b.binpb": {}}, 1},
+		"of python, a text":   {fstest.MapFS{"v1/a.binpb": {}, "v1/a.txtpb": {}, "v1/python/a.txtpb": {}}, 1},
 		"no text":             {fstest.MapFS{"v1/a.binpb": {}}, 1},
 		"no bytes":            {fstest.MapFS{"v1/a.txtpb": {}}, 1},
 		"stranger in version": {fstest.MapFS{"v1/README.md": {}}, 1},

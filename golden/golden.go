@@ -49,7 +49,7 @@ import (
 	_ "github.com/beamagents/beamagents-go/proto/beam_agents/v1" // the types that blobs name
 )
 
-//go:embed v1
+//go:embed v1/*.binpb v1/*.txtpb
 var versions embed.FS
 
 // Blob is one frozen message.

@@ -78,6 +78,11 @@ func TestFromNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	got, want := tree(t, root), tree(t, repository(t))
+	for file := range want { // which golden/parity adds
+		if dir := filepath.Dir(file); dir == versionFolder+"/python" || dir == versionFolder+"/java" {
+			delete(want, file)
+		}
+	}
 	for file, content := range want {
 		switch {
 		case file == "go.mod", file == manifestFile, filepath.Base(file) == releaseFile:

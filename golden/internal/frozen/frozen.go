@@ -112,7 +112,7 @@ func Check(root fs.FS, manifestFile string, folders ...string) error {
 }
 
 // Add makes folder, a path below the directory root, hold exactly files, named
-// without a folder, and lists them in the manifest file; it returns the names it
+// without a folder, beside folders of their own, and lists them in the manifest file; it returns the names it
 // added, in order. It adds files and does nothing else: where a file would
 // change, or one that is there or listed is not among files, nothing is written
 // and the error is ErrChanged or ErrUnlisted. A missing manifest is an empty one.
@@ -134,7 +134,7 @@ func Add(root, manifestFile, folder string, files map[string][]byte, same func(n
 	}
 	var problems []error
 	for _, e := range entries {
-		if _, ok := files[e.Name()]; !ok {
+		if _, ok := files[e.Name()]; !ok && !e.IsDir() {
 			problems = append(problems, fmt.Errorf("frozen: %w: %s would be deleted", ErrChanged, path.Join(folder, e.Name())))
 		}
 	}
