@@ -16,6 +16,10 @@ demo: ## Run the main job on the embedded runner, with the samples it ships with
 	go run ./examples/route --input examples/route/sample/sample.jsonl --out out/route-jsonl
 	go run ./examples/route --input examples/route/sample/sample.binpb --out out/route-binpb
 
+.PHONY: install
+install: ## Install the command line.
+	go install ./cmd/beamagents
+
 .PHONY: test
 test: ## Run all tests with the race detector, then each fuzz target for 5 seconds.
 	go test -race -timeout 15m $(GO_PACKAGES)
@@ -35,7 +39,7 @@ bench: ## Run the benchmarks.
 	go test -run '^$$' -bench . -benchmem $(GO_PACKAGES)
 
 .PHONY: soak
-soak: ## Run the long tests: a million envelopes in flat memory.
+soak: ## Run the long tests: a million envelopes, and 1 GB of messages, in flat memory.
 	go test -tags soak -run '^TestSoak' -v -timeout 60m $(GO_PACKAGES)
 
 .PHONY: parity
@@ -54,8 +58,9 @@ parity: $(BIN)/buf ## Encode the golden values with Python and, where there is M
 	go test ./golden/...
 
 .PHONY: generate
-generate: $(BIN)/buf $(BIN)/protoc-gen-go $(BIN)/protoc-gen-go-vtproto ## Generate Go from the .proto files.
+generate: $(BIN)/buf $(BIN)/protoc-gen-go $(BIN)/protoc-gen-go-vtproto ## Generate Go, and the schema of the command line, from the .proto files.
 	$(BIN)/buf generate
+	$(BIN)/buf build proto --path proto/beam_agents/v1 -o cmd/beamagents/schema.binpb
 
 .PHONY: check-generated
 check-generated: $(BIN)/buf $(BIN)/protoc-gen-go $(BIN)/protoc-gen-go-vtproto ## Fail if make generate would change anything.
@@ -63,7 +68,9 @@ check-generated: $(BIN)/buf $(BIN)/protoc-gen-go $(BIN)/protoc-gen-go-vtproto ##
 	$(BIN)/buf generate --output "$$dir"; \
 	for f in $$(cd "$$dir" && find . -type f) $$(find proto -name '*.pb.go'); do \
 		diff -u "$$f" "$$dir/$$f" || { echo "$$f is out of date: run make generate" >&2; exit 1; }; \
-	done
+	done; \
+	$(BIN)/buf build proto --path proto/beam_agents/v1 -o "$$dir/schema.binpb"; \
+	cmp cmd/beamagents/schema.binpb "$$dir/schema.binpb" || { echo "run make generate" >&2; exit 1; }
 	$(BIN)/buf breaking proto --against proto/baseline/release.binpb
 
 .PHONY: lint

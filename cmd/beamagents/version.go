@@ -10,6 +10,10 @@ import (
 	"github.com/beamagents/beamagents-go/pkg/events"
 )
 
+// stateSchemaVersion is the version of the stored messages that this program knows. A
+// test compares it with the newest folder of the golden blobs.
+const stateSchemaVersion = 1
+
 func newVersion() *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
@@ -21,8 +25,8 @@ func newVersion() *cobra.Command {
 				version = info.Main.Version
 			}
 			_, err := fmt.Fprintf(cmd.OutOrStdout(),
-				"beamagents %s\n%s\nwire schema beam_agents.v1\nagent event protocol %d\n",
-				version, runtime.Version(), events.EnvelopeVersion)
+				"beamagents %s\n%s\nwire schema %s\nstate schema version %d\nagent event protocol %d\n",
+				version, runtime.Version(), schemaPackage, stateSchemaVersion, events.EnvelopeVersion)
 			return err
 		},
 	}

@@ -1,0 +1,242 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"github.com/beamagents/beamagents-go/pkg/deadletter"
+	pb "github.com/beamagents/beamagents-go/proto/beam_agents/v1"
+)
+
+type result struct {
+	Code           int
+	Stdout, Stderr string
+}
+
+func runWith(stdin string, args ...string) result {
+	var stdout, stderr bytes.Buffer
+	code := run(args, strings.NewReader(stdin), &stdout, &stderr)
+	return result{code, stdout.String(), stderr.String()}
+}
+
+func TestDecodeAndEncode(t *testing.T) {
+	const three = "\x02\x18\x07" + "\x02\x18\x80" + "\x02\x18\x09" // the second one is cut short inside
+	for name, tc := range map[string]struct {
+		stdin string
+		args  string
+		want  result
+	}{
+		"empty message":          {"", "decode --type ToolIntent", result{0, "{}\n", ""}},
+		"no messages":            {"", "decode --type ToolIntent --delimited", result{0, "", ""}},
+		"full name":              {"\x18\x07", "decode --type beam_agents.v1.ToolIntent", result{0, "{\"seq\":\"7\"}\n", ""}},
+		"dash":                   {"\x18\x07", "decode --type ToolIntent -", result{0, "{\"seq\":\"7\"}\n", ""}},
+		"bad message":            {"\x18\x80", "decode --type ToolIntent", result{1, "", "beamagents: message 1 at byte 0: byte 0: ToolIntent.seq is cut short\n"}},
+		"text that is not":       {"\x0a\x01\xff", "decode --type ToolIntent", result{1, "", "beamagents: message 1 at byte 0: byte 2: ToolIntent.intent_id is not UTF-8\n"}},
+		"bad in the middle":      {three, "decode --type ToolIntent --delimited", result{1, "{\"seq\":\"7\"}\n", "beamagents: message 2 at byte 4: byte 0: ToolIntent.seq is cut short\n"}},
+		"keep going":             {three, "decode --type ToolIntent --delimited --keep-going", result{1, "{\"seq\":\"7\"}\n{\"seq\":\"9\"}\n", "beamagents: message 2 at byte 4: byte 0: ToolIntent.seq is cut short\n"}},
+		"bad framing":            {"\x02\x18\x07\x05\x18", "decode --type ToolIntent --delimited --keep-going", result{1, "{\"seq\":\"7\"}\n", "beamagents: message 2: byte 4: a message of 5 bytes is cut short after 1\n"}},
+		"unknown type":           {"", "decode --type Tool", result{2, "", "beamagents: there is no message \"Tool\"; beamagents types lists them\n"}},
+		"no type":                {"", "decode", result{2, "", "beamagents: required flag(s) \"type\" not set\n"}},
+		"a map entry":            {"", "decode --type TraceEvent.AttributesEntry", result{2, "", "beamagents: there is no message \"TraceEvent.AttributesEntry\"; beamagents types lists them\n"}},
+		"encode":                 {"{\n \"seq\": 7\n}\n", "encode --type ToolIntent", result{0, "\x18\x07", ""}},
+		"encode lines":           {"{\"seq\":7}\n\n  \n{}\r\n{\"seq\":9}", "encode --type ToolIntent --delimited", result{0, "\x02\x18\x07\x00\x02\x18\x09", ""}},
+		"encode nothing":         {"", "encode --type ToolIntent", result{1, "", "beamagents: line 1: the JSON is cut short\n"}},
+		"encode no lines":        {"", "encode --type ToolIntent --delimited", result{0, "", ""}},
+		"encode bad line":        {"{\"seq\":7}\n{\"seq\":x}\n{\"seq\":9}\n", "encode --type ToolIntent --delimited", result{1, "\x02\x18\x07", "beamagents: line 2: seq: no valid JSON: invalid character 'x' at start of value\n"}},
+		"encode keep going":      {"{\"seq\":7}\n{\"seq\"\n{\"seq\":9}\n", "encode --type ToolIntent --delimited --keep-going", result{1, "\x02\x18\x07\x02\x18\x09", "beamagents: line 2: seq: the JSON is cut short\n"}},
+		"encode line of a fault": {"{\n\"seq\": 7,\n\"kind\":\n \"OTHER\"}", "encode --type ToolIntent", result{1, "", "beamagents: line 4: kind: a text that does not fit, want a name or number of Kind\n"}},
+		"encode unknown type":    {"", "encode --type Tool", result{2, "", "beamagents: there is no message \"Tool\"; beamagents types lists them\n"}},
+		"no such file":           {"", "decode --type ToolIntent nowhere", result{2, "", "beamagents: open nowhere: no such file or directory\n"}},
+		"two files":              {"", "decode --type ToolIntent a b", result{2, "", "beamagents: accepts at most 1 arg(s), received 2\n"}},
+		"unknown flag":           {"", "decode --typ ToolIntent", result{2, "", "beamagents: unknown flag: --typ\n"}},
+		"unknown command":        {"", "decod", result{2, "", "beamagents: unknown command \"decod\" for \"beamagents\"\n"}},
+		"types of nothing":       {"", "types Tool", result{2, "", "beamagents: there is no message \"Tool\"; beamagents types lists them\n"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(tc.want, runWith(tc.stdin, strings.Fields(tc.args)...)); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestFileArgument(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "m")
+	if err := os.WriteFile(file, []byte("\x18\x07"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := runWith("", "decode", "--type", "ToolIntent", file); got != (result{0, "{\"seq\":\"7\"}\n", ""}) {
+		t.Errorf("decode FILE = %+v", got)
+	}
+	if got := runWith("", "decode", "--type", "ToolIntent", filepath.Dir(file)); got.Code != 2 {
+		t.Errorf("decode FOLDER = %+v", got)
+	}
+}
+
+// A reader that is gone ends the program; it is not a fault of the data.
+func TestOutputThatFails(t *testing.T) {
+	var stderr bytes.Buffer
+	if code := run([]string{"decode", "--type", "ToolIntent"}, strings.NewReader("\x18\x07"), broken{}, &stderr); code != 2 {
+		t.Errorf("exit status %d, %s", code, &stderr)
+	}
+}
+
+type broken struct{}
+
+func (broken) Write([]byte) (int, error) { return 0, fmt.Errorf("broken pipe") }
+
+func TestTypes(t *testing.T) {
+	list := runWith("", "types")
+	lines := strings.Split(strings.TrimSuffix(list.Stdout, "\n"), "\n")
+	if list.Code != 0 || len(lines) != len(messageNames()) {
+		t.Fatalf("types = %+v", list)
+	}
+	for i, name := range messageNames() {
+		if !strings.HasPrefix(lines[i], name+" ") {
+			t.Errorf("line %d is %q, want %s", i, lines[i], name)
+		}
+		short, full := runWith("", "types", name), runWith("", "types", "beam_agents.v1."+name)
+		if short.Code != 0 || short != full {
+			t.Errorf("types %s = %+v, %+v", name, short, full)
+		}
+		fields := typeOf(t, protoreflect.FullName(schemaPackage+"."+name)).Descriptor().Fields()
+		for j := range fields.Len() {
+			if want := fmt.Sprintf("\n%d %s ", fields.Get(j).Number(), fields.Get(j).Name()); !strings.Contains(short.Stdout, want) {
+				t.Errorf("types %s lacks %q", name, want)
+			}
+		}
+	}
+	for name, want := range map[string]string{
+		"TraceEvent":    "\n8 attributes map<string, string>\n    OpenTelemetry attribute names to text.",
+		"ToolIntent":    "\nenum Kind\n    What the intent asks for.\n0 TOOL_KIND_UNSPECIFIED\n    Written before kinds existed. Reads as TOOL.\n",
+		"AgentEnvelope": "\npayload: one of external_event, tool_result, approval, export_request\n    At most one is set;",
+		"StateSnapshot": "\n8 pending repeated ToolIntent\n",
+	} {
+		if got := runWith("", "types", name); !strings.Contains(got.Stdout, want) {
+			t.Errorf("types %s lacks %q:\n%s", name, want, got.Stdout)
+		}
+	}
+}
+
+func TestDeadletterShow(t *testing.T) {
+	seq := int64(7)
+	env := &pb.AgentEnvelope{EntityKey: []byte("k"), Payload: &pb.AgentEnvelope_ExternalEvent{ExternalEvent: []byte("e")}}
+	record := func(l deadletter.Letter) *pb.ActivationErrorRecord {
+		rec, err := l.Record()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return rec
+	}
+	for name, tc := range map[string]struct {
+		rec  *pb.ActivationErrorRecord
+		want string
+	}{
+		"envelope": {
+			record(deadletter.Letter{
+				Reason: deadletter.ActivationError, Code: deadletter.Failed, Error: "no", EntityKey: []byte("k"), EventTimeMS: 1000,
+				InputKind: deadletter.EnvelopeInput, Input: deterministic(t, env), Position: deadletter.Position{Seq: &seq},
+			}),
+			`{"entity_key":"aw==","reason":"activation_error","detail":{"code":"error","error":"no","input":"CgFrGgFl","input_kind":"envelope","position":{"seq":7}},"event_time_ms":"1000","input":{"entity_key":"aw==","external_event":"ZQ=="}}`,
+		},
+		"bytes that decode": {
+			record(deadletter.Letter{Reason: deadletter.MalformedEnvelope, Code: deadletter.EmptyPayload, InputKind: deadletter.BytesInput, Input: []byte("\x0a\x01k")}),
+			`{"reason":"malformed_envelope","detail":{"code":"empty_payload","input":"CgFr","input_kind":"bytes"},"input":{"entity_key":"aw=="}}`,
+		},
+		"bytes that do not": {
+			record(deadletter.Letter{Reason: deadletter.MalformedEnvelope, Code: deadletter.Unparsable, InputKind: deadletter.BytesInput, Input: []byte("\x0a")}),
+			`{"reason":"malformed_envelope","detail":{"code":"unparsable","input":"Cg==","input_kind":"bytes"}}`,
+		},
+		"event": {
+			record(deadletter.Letter{Reason: deadletter.MalformedEvent, Code: deadletter.MissingField, InputKind: deadletter.EventInput, Input: []byte("{\n \"a\": 1.0 }")}),
+			`{"reason":"malformed_event","detail":{"code":"missing_field","input":"ewogImEiOiAxLjAgfQ==","input_kind":"event"},"input":{"a":1.0}}`,
+		},
+		"intent": {
+			record(deadletter.Letter{Reason: deadletter.UnknownKind, Code: "unknown_kind", InputKind: deadletter.IntentInput, Input: deterministic(t, &pb.ToolIntent{Kind: 99})}),
+			`{"reason":"unknown_kind","detail":{"code":"unknown_kind","input":"UGM=","input_kind":"intent"},"input":{"kind":99}}`,
+		},
+		"no input": {
+			record(deadletter.Letter{Reason: deadletter.HITLTimeout, Code: deadletter.Dropped}),
+			`{"reason":"hitl_timeout","detail":{"code":"dropped","input_kind":"none"}}`,
+		},
+		"another program's text":   {&pb.ActivationErrorRecord{Reason: "r", Detail: "plain \"text\"\nof two lines"}, `{"reason":"r","detail":"plain \"text\"\nof two lines"}`},
+		"another program's object": {&pb.ActivationErrorRecord{Reason: "r", Detail: "{ \"a\":\n [1, 2.50] }"}, `{"reason":"r","detail":{"a":[1,2.50]}}`},
+		"not quite JSON":           {&pb.ActivationErrorRecord{Reason: "r", Detail: `{"a":1,"a":2}`}, `{"reason":"r","detail":"{\"a\":1,\"a\":2}"}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tc.rec.ProtoReflect().SetUnknown([]byte{0xa0, 0x1f, 0x2a})
+			want := result{0, strings.TrimSuffix(tc.want, "}") + `,"@unknown":"a01f2a"}` + "\n", ""}
+			if diff := cmp.Diff(want, runWith(string(deterministic(t, tc.rec)), "deadletter", "show")); diff != "" {
+				t.Errorf("record: %s", diff)
+			}
+			wrapped, err := deadletter.Wrap(tc.rec)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(want, runWith(string(deterministic(t, wrapped)), "deadletter", "show")); diff != "" {
+				t.Errorf("envelope: %s", diff)
+			}
+		})
+	}
+	for stdin, want := range map[string]result{
+		"\x04\x12\x02\x68\x69\x01\x0a\x02\x12\x00": {1, "{\"reason\":\"hi\"}\n", "beamagents: message 2 at byte 6: byte 0: AgentEnvelope.entity_key is cut short\n" +
+			"beamagents: message 3 at byte 8: deadletter: envelope holds no dead letter: it has no external_event\n"},
+	} {
+		if diff := cmp.Diff(want, runWith(stdin, "deadletter", "show", "--delimited", "--keep-going")); diff != "" {
+			t.Error(diff)
+		}
+	}
+	// Every record and every envelope around one of the golden blobs can be shown.
+	shown := 0
+	for _, b := range blobs(t) {
+		if strings.HasPrefix(b.Name, "v1/activation_error_record") || strings.HasPrefix(b.Name, "v1/agent_envelope_dead_letter") {
+			shown++
+			if got := runWith(string(b.Bytes), "deadletter", "show"); got.Code != 0 || !strings.HasPrefix(got.Stdout, `{"`) {
+				t.Errorf("%s: %+v", b.Name, got)
+			}
+		}
+	}
+	if shown < 5 {
+		t.Errorf("only %d blobs are dead letters", shown)
+	}
+}
+
+func TestVersion(t *testing.T) {
+	got := runWith("", "version")
+	want := "\n" + runtime.Version() + "\nwire schema beam_agents.v1\nstate schema version 1\nagent event protocol 1\n"
+	if got.Code != 0 || !strings.HasPrefix(got.Stdout, "beamagents ") || !strings.HasSuffix(got.Stdout, want) {
+		t.Errorf("version = %+v", got)
+	}
+	newest := 0
+	for _, b := range blobs(t) {
+		var n int
+		if _, err := fmt.Sscanf(b.Name, "v%d/", &n); err != nil {
+			t.Fatal(err)
+		}
+		newest = max(newest, n)
+	}
+	if newest != stateSchemaVersion {
+		t.Errorf("state schema version %d, golden blobs of %d", stateSchemaVersion, newest)
+	}
+}
+
+func TestCompletion(t *testing.T) {
+	for _, shell := range []string{"bash", "zsh", "fish", "powershell"} {
+		if got := runWith("", "completion", shell); got.Code != 0 || !strings.Contains(got.Stdout, "beamagents") {
+			t.Errorf("completion %s ends with %d: %s", shell, got.Code, got.Stderr)
+		}
+	}
+	for _, args := range [][]string{{"decode", "--type", ""}, {"encode", "--type", ""}, {"types", ""}} {
+		if got := runWith("", append([]string{"__complete"}, args...)...); !strings.HasPrefix(got.Stdout, strings.Join(messageNames(), "\n")) {
+			t.Errorf("completion of %q: %+v", args, got)
+		}
+	}
+}

@@ -1,0 +1,77 @@
+package main
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+)
+
+// A conversion is one run of a command that turns messages into output: how it reads,
+// what it has written, and whether it goes on behind a bad message.
+type conversion struct {
+	cmd       *cobra.Command
+	out       *bufio.Writer
+	keepGoing bool
+	bad       bool
+}
+
+func addConversionFlags(cmd *cobra.Command, delimited, keepGoing *bool) {
+	cmd.Flags().BoolVar(delimited, "delimited", false, "any number of messages, each behind its length as a varint")
+	cmd.Flags().BoolVar(keepGoing, "keep-going", false, "report a bad message and do the rest; the exit status is still 1")
+}
+
+// convert runs f on the input of cmd. What f has written is flushed in any case.
+func convert(cmd *cobra.Command, args []string, keepGoing bool, f func(*conversion, io.Reader) error) (err error) {
+	in, err := openInput(cmd, args)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, in.Close()) }()
+	c := &conversion{cmd: cmd, out: bufio.NewWriterSize(cmd.OutOrStdout(), 1<<16), keepGoing: keepGoing}
+	err = f(c, in)
+	if err := c.out.Flush(); err != nil {
+		return err
+	}
+	if err == nil && c.bad {
+		return &dataError{} // reported already
+	}
+	return err
+}
+
+// fault takes note of a bad message: it ends the run, or is reported and passed over.
+func (c *conversion) fault(format string, args ...any) error {
+	err := fmt.Errorf(format, args...)
+	if !c.keepGoing {
+		return &dataError{err}
+	}
+	c.bad = true
+	if err := c.out.Flush(); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(c.cmd.ErrOrStderr(), "beamagents:", err)
+	return err
+}
+
+// frames calls f for each message of the input, with its place for a report: its number
+// from 1 and the offset of its first byte.
+func (c *conversion) frames(in io.Reader, delimited bool, f func(place string, frame []byte) error) error {
+	frames := newFrameReader(in, delimited)
+	for number := 1; ; number++ {
+		frame, offset, err := frames.next()
+		var bad *dataError
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil
+		case errors.As(err, &bad): // nobody knows where the next one begins
+			return &dataError{fmt.Errorf("message %d: %w", number, err)}
+		case err != nil:
+			return err
+		}
+		if err := f(fmt.Sprintf("message %d at byte %d", number, offset), frame); err != nil {
+			return err
+		}
+	}
+}

@@ -1,0 +1,132 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/beamagents/beamagents-go/pkg/deadletter"
+	pb "github.com/beamagents/beamagents-go/proto/beam_agents/v1"
+)
+
+func newDeadletter() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "deadletter",
+		Short: "Read dead letters",
+		Args:  cobra.NoArgs,
+		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newDeadletterShow())
+	return cmd
+}
+
+func newDeadletterShow() *cobra.Command {
+	var delimited, keepGoing bool
+	cmd := &cobra.Command{
+		Use:   "show [--delimited] [FILE]",
+		Short: "Print dead letters as JSON",
+		Long: `Print dead letters as JSON, each on one line. The input is one ActivationErrorRecord, or
+one AgentEnvelope that holds it, or with --delimited any number of either.
+
+A line is what beamagents decode prints of the record, with detail as the object that it
+is, and with the input decoded into a member of its own where that can be done: an
+AgentEnvelope, a ToolIntent, or the JSON of an event. A detail that another program wrote
+as plain text stays a text.`,
+		Example: `  $ beamagents deadletter show golden/v1/agent_envelope_dead_letter_python.binpb
+  {"entity_key":"aw==","reason":"activation_error","detail":"RuntimeError('boom') failed_at_step=2 after=INTENT_EMITTED","event_time_ms":"1700000000000"}`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return convert(cmd, args, keepGoing, func(c *conversion, in io.Reader) error {
+				return c.frames(in, delimited, func(place string, frame []byte) error {
+					rec, err := readRecord(frame)
+					if err != nil {
+						return c.fault("%s: %w", place, err)
+					}
+					_, err = c.out.Write(append(appendRecord(nil, rec), '\n'))
+					return err
+				})
+			})
+		},
+	}
+	addConversionFlags(cmd, &delimited, &keepGoing)
+	return cmd
+}
+
+// readRecord reads a record, or the envelope around one. The two cannot be mixed up:
+// a record has a reason, and what is a reason to a record is not one to an envelope.
+func readRecord(frame []byte) (*pb.ActivationErrorRecord, error) {
+	rec := new(pb.ActivationErrorRecord)
+	if proto.Unmarshal(frame, rec) == nil && rec.GetReason() != "" {
+		return rec, nil
+	}
+	env := new(pb.AgentEnvelope)
+	if proto.Unmarshal(frame, env) != nil {
+		return nil, errors.New(deadletter.Explain(frame, env))
+	}
+	return deadletter.Unwrap(env)
+}
+
+// appendRecord appends rec as JSON with its detail and its input unfolded.
+func appendRecord(b []byte, rec *pb.ActivationErrorRecord) []byte {
+	detail := jsontext.Value(rec.GetDetail())
+	if !detail.IsValid() || detail.Kind() != '{' || detail.Compact() != nil {
+		return appendJSON(b, rec.ProtoReflect())
+	}
+	newer := new(pb.ActivationErrorRecord)
+	newer.ProtoReflect().SetUnknown(rec.ProtoReflect().GetUnknown())
+	objects := [][]byte{
+		appendJSON(nil, (&pb.ActivationErrorRecord{EntityKey: rec.GetEntityKey(), Reason: rec.GetReason()}).ProtoReflect()),
+		fmt.Appendf(nil, `{"detail":%s}`, detail),
+		appendJSON(nil, (&pb.ActivationErrorRecord{EventTimeMs: rec.GetEventTimeMs()}).ProtoReflect()),
+	}
+	if input := decodedInput(rec); input != nil {
+		objects = append(objects, fmt.Appendf(nil, `{"input":%s}`, input))
+	}
+	objects = append(objects, appendJSON(nil, newer.ProtoReflect()))
+	b = append(b, '{')
+	for i, object := range slices.DeleteFunc(objects, func(o []byte) bool { return len(o) == len("{}") }) {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(b, object[1:len(object)-1]...)
+	}
+	return append(b, '}')
+}
+
+// decodedInput is the input of a dead letter as JSON, nil where it cannot be decoded:
+// bytes that were malformed, another program's detail.
+func decodedInput(rec *pb.ActivationErrorRecord) []byte {
+	letter, err := deadletter.Read(rec)
+	if err != nil {
+		return nil
+	}
+	var m proto.Message
+	switch letter.InputKind {
+	case deadletter.EnvelopeInput:
+		m = new(pb.AgentEnvelope)
+	case deadletter.BytesInput:
+		if letter.Reason != deadletter.MalformedEnvelope {
+			return nil // an intent's, say, that could be read as something else
+		}
+		m = new(pb.AgentEnvelope)
+	case deadletter.IntentInput:
+		m = new(pb.ToolIntent)
+	case deadletter.EventInput:
+		event := jsontext.Value(letter.Input)
+		if !event.IsValid() || event.Compact() != nil {
+			return nil
+		}
+		return event
+	default:
+		return nil
+	}
+	if proto.Unmarshal(letter.Input, m) != nil {
+		return nil
+	}
+	return appendJSON(nil, m.ProtoReflect())
+}

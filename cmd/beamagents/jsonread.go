@@ -1,0 +1,282 @@
+package main
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+)
+
+// jsonError says where in a JSON document its fault is.
+type jsonError struct {
+	offset int64  // in bytes
+	path   string // the member, "" at the top
+	reason string
+}
+
+func (e *jsonError) Error() string {
+	if e.path == "" {
+		return e.reason
+	}
+	return e.path + ": " + e.reason
+}
+
+// readJSON sets in m what text, one JSON object, holds: all that [appendJSON] writes,
+// and beyond it what protobuf's JSON mapping allows for these types: lowerCamelCase
+// names, integers with and without quotes, base64 of both alphabets with and without
+// padding, null for an absent member. The error is a *jsonError.
+func readJSON(text []byte, m protoreflect.Message) error {
+	r := jsonReader{dec: jsontext.NewDecoder(bytes.NewReader(text))}
+	if err := r.message("", m); err != nil {
+		return err
+	}
+	if _, err := r.dec.ReadToken(); err == nil {
+		return r.fault("", "more than one JSON value")
+	} else if !errors.Is(err, io.EOF) {
+		return r.syntax("", err)
+	}
+	return nil
+}
+
+type jsonReader struct{ dec *jsontext.Decoder }
+
+func (r *jsonReader) fault(path, format string, args ...any) error {
+	return &jsonError{offset: r.dec.InputOffset(), path: path, reason: fmt.Sprintf(format, args...)}
+}
+
+// syntax turns an error of the decoder into ours, which has a path.
+func (r *jsonReader) syntax(path string, err error) error {
+	var syntactic *jsontext.SyntacticError
+	switch {
+	case errors.Is(err, jsontext.ErrDuplicateName):
+		return r.fault(path, "a member is there twice")
+	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
+		return r.fault(path, "the JSON is cut short")
+	case errors.As(err, &syntactic):
+		return &jsonError{offset: syntactic.ByteOffset, path: path, reason: "no valid JSON: " + syntactic.Err.Error()}
+	}
+	return r.fault(path, "no valid JSON")
+}
+
+// open reads the beginning of an object or array.
+func (r *jsonReader) open(path string, kind jsontext.Kind, what string) error {
+	token, err := r.dec.ReadToken()
+	if err != nil {
+		return r.syntax(path, err)
+	}
+	if token.Kind() != kind {
+		return r.fault(path, "%s, want %s", nameOf(token.Kind()), what)
+	}
+	return nil
+}
+
+// skipNull reports whether the next value is null, and skips it.
+func (r *jsonReader) skipNull(path string) (bool, error) {
+	if r.dec.PeekKind() != 'n' {
+		return false, nil
+	}
+	if _, err := r.dec.ReadToken(); err != nil {
+		return false, r.syntax(path, err)
+	}
+	return true, nil
+}
+
+// members calls f for each member of an object that has been opened.
+func (r *jsonReader) members(path string, f func(name string) error) error {
+	for {
+		token, err := r.dec.ReadToken()
+		if err != nil {
+			return r.syntax(path, err)
+		}
+		if token.Kind() == '}' {
+			return nil
+		}
+		if err := f(token.String()); err != nil {
+			return err
+		}
+	}
+}
+
+func (r *jsonReader) message(path string, m protoreflect.Message) error {
+	if err := r.open(path, '{', "an object"); err != nil {
+		return err
+	}
+	fields := m.Descriptor().Fields()
+	seen := map[protoreflect.FieldNumber]bool{}
+	return r.members(path, func(name string) error {
+		at := strings.TrimPrefix(path+"."+name, ".")
+		if name == unknownMember {
+			return r.unknown(at, m)
+		}
+		fd := fields.ByName(protoreflect.Name(name))
+		if fd == nil {
+			fd = fields.ByJSONName(name)
+		}
+		if fd == nil {
+			return r.fault(at, "%s has no such field", m.Descriptor().Name())
+		}
+		if seen[fd.Number()] {
+			return r.fault(at, "a member is there twice")
+		}
+		seen[fd.Number()] = true
+		if null, err := r.skipNull(at); null || err != nil {
+			return err
+		}
+		if one := fd.ContainingOneof(); one != nil {
+			if other := m.WhichOneof(one); other != nil {
+				return r.fault(at, "%s is set already, and only one of them can be", other.Name())
+			}
+		}
+		return r.field(at, m, fd)
+	})
+}
+
+func (r *jsonReader) field(path string, m protoreflect.Message, fd protoreflect.FieldDescriptor) error {
+	switch {
+	case fd.IsMap():
+		if err := r.open(path, '{', "an object"); err != nil {
+			return err
+		}
+		values := m.Mutable(fd).Map()
+		return r.members(path, func(key string) error {
+			v, err := r.scalar(path+"."+key, fd.MapValue())
+			if err == nil {
+				values.Set(protoreflect.ValueOfString(key).MapKey(), v)
+			}
+			return err
+		})
+	case fd.IsList():
+		if err := r.open(path, '[', "an array"); err != nil {
+			return err
+		}
+		list := m.Mutable(fd).List()
+		for r.dec.PeekKind() != ']' {
+			at := fmt.Sprintf("%s[%d]", path, list.Len())
+			if fd.Message() != nil {
+				if err := r.message(at, list.AppendMutable().Message()); err != nil {
+					return err
+				}
+				continue
+			}
+			v, err := r.scalar(at, fd)
+			if err != nil {
+				return err
+			}
+			list.Append(v)
+		}
+		if _, err := r.dec.ReadToken(); err != nil {
+			return r.syntax(path, err)
+		}
+		return nil
+	case fd.Message() != nil:
+		return r.message(path, m.Mutable(fd).Message())
+	}
+	v, err := r.scalar(path, fd)
+	if err == nil {
+		m.Set(fd, v)
+	}
+	return err
+}
+
+func (r *jsonReader) scalar(path string, fd protoreflect.FieldDescriptor) (v protoreflect.Value, err error) {
+	token, err := r.dec.ReadToken()
+	if err != nil {
+		return v, r.syntax(path, err)
+	}
+	kind, text := token.Kind(), token.String()
+	ok := false
+	switch fd.Kind() {
+	case protoreflect.StringKind:
+		ok, v = kind == '"', protoreflect.ValueOfString(text)
+	case protoreflect.BytesKind:
+		raw, err := fromBase64(text)
+		ok, v = kind == '"' && err == nil, protoreflect.ValueOfBytes(raw)
+	case protoreflect.BoolKind:
+		ok, v = kind == 't' || kind == 'f', protoreflect.ValueOfBool(kind == 't')
+	case protoreflect.EnumKind:
+		if named := fd.Enum().Values().ByName(protoreflect.Name(text)); named != nil {
+			ok, v = kind == '"', protoreflect.ValueOfEnum(named.Number())
+			break
+		}
+		n, err := strconv.ParseInt(text, 10, 32)
+		ok, v = kind == '0' && err == nil, protoreflect.ValueOfEnum(protoreflect.EnumNumber(n))
+	case protoreflect.Uint32Kind:
+		n, err := strconv.ParseUint(text, 10, 32)
+		ok, v = (kind == '0' || kind == '"') && err == nil, protoreflect.ValueOfUint32(uint32(n))
+	default: // int64
+		n, err := strconv.ParseInt(text, 10, 64)
+		ok, v = (kind == '0' || kind == '"') && err == nil, protoreflect.ValueOfInt64(n)
+	}
+	if !ok {
+		return v, r.fault(path, "%s, want %s", nameOf(kind), wants(fd))
+	}
+	return v, nil
+}
+
+func (r *jsonReader) unknown(path string, m protoreflect.Message) error {
+	token, err := r.dec.ReadToken()
+	if err != nil {
+		return r.syntax(path, err)
+	}
+	raw, err := hex.DecodeString(token.String())
+	if token.Kind() != '"' || err != nil {
+		return r.fault(path, "%s, want bytes in hex", nameOf(token.Kind()))
+	}
+	probe := m.New()
+	if proto.Unmarshal(raw, probe.Interface()) != nil || !bytes.Equal(probe.GetUnknown(), raw) {
+		return r.fault(path, "these are not whole fields that %s does not know", m.Descriptor().Name())
+	}
+	m.SetUnknown(raw)
+	return nil
+}
+
+// fromBase64 takes both alphabets, with and without padding.
+func fromBase64(text string) ([]byte, error) {
+	text = strings.NewReplacer("-", "+", "_", "/").Replace(text)
+	if strings.HasSuffix(text, "=") {
+		return base64.StdEncoding.DecodeString(text)
+	}
+	return base64.RawStdEncoding.DecodeString(text)
+}
+
+func nameOf(kind jsontext.Kind) string {
+	switch kind {
+	case '{', '}':
+		return "an object"
+	case '[', ']':
+		return "an array"
+	case '"':
+		return "a text that does not fit"
+	case '0':
+		return "a number that does not fit"
+	case 'n':
+		return "null"
+	default:
+		return "true or false"
+	}
+}
+
+func wants(fd protoreflect.FieldDescriptor) string {
+	switch fd.Kind() {
+	case protoreflect.StringKind:
+		return "a text"
+	case protoreflect.BytesKind:
+		return "bytes in base64"
+	case protoreflect.BoolKind:
+		return "true or false"
+	case protoreflect.EnumKind:
+		return fmt.Sprintf("a name or number of %s", fd.Enum().Name())
+	case protoreflect.Uint32Kind:
+		return "an integer from 0 to 4294967295"
+	default:
+		return "an integer of 64 bits"
+	}
+}
