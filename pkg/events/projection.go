@@ -12,40 +12,40 @@ import (
 type Projection struct {
 	// DataJSON is PayloadJSON but for the 11 types whose payload the columns
 	// show in full.
-	DataJSON *string
+	DataJSON *string `wire:"data_json,null"`
 	// Error is the message of the type error.
-	Error *string
+	Error *string `wire:"error,null"`
 	// ErrorKindJSON is why a tool failed, in its canonical text.
-	ErrorKindJSON *string
+	ErrorKindJSON *string `wire:"error_kind_json,null"`
 	// EventType is the type, as it came.
-	EventType string
+	EventType string `wire:"event_type"`
 	// ExitCode is a tool's exit code; 0 or 1 for the success of a subagent.
-	ExitCode *int32
+	ExitCode *int32 `wire:"exit_code,null"`
 	// MetadataJSON is the canonical text of the metadata.
-	MetadataJSON *string
+	MetadataJSON *string `wire:"metadata_json,null"`
 	// PayloadJSON is the canonical text of the payload.
-	PayloadJSON string
+	PayloadJSON string `wire:"payload_json"`
 	// Prompt is the prompt of a run or a plan, or a subagent's description.
-	Prompt *string
+	Prompt *string `wire:"prompt,null"`
 	// Text is what was said: a delta, an answer, a subagent's session or state.
-	Text *string
+	Text *string `wire:"text,null"`
 	// ToolID is the id of a tool call or of a subagent's task.
-	ToolID *string
+	ToolID *string `wire:"tool_id,null"`
 	// ToolName is the name of a tool or a subagent.
-	ToolName *string
+	ToolName *string `wire:"tool_name,null"`
 	// ToolOutput is the output of a tool or a subagent.
-	ToolOutput *string
+	ToolOutput *string `wire:"tool_output,null"`
 	// TotalTokens is the total of a turn or a run.
-	TotalTokens *uint64
+	TotalTokens *uint64 `wire:"total_tokens,null"`
 	// Turn is the number of the turn.
-	Turn *uint64
+	Turn *uint64 `wire:"turn,null"`
 	// VerificationSummaryJSON is the canonical text of the summary, whatever it
 	// is.
-	VerificationSummaryJSON *string
+	VerificationSummaryJSON *string `wire:"verification_summary_json,null"`
 	// VerificationSummaryText is the summary in one line if it is one.
-	VerificationSummaryText *string
+	VerificationSummaryText *string `wire:"verification_summary_text,null"`
 	// Version is EnvelopeVersion.
-	Version uint16
+	Version uint16 `wire:"version"`
 }
 
 // projected is what the projection takes from a type's payload.
@@ -243,3 +243,26 @@ func (p Projection) AppendJSON(dst []byte) []byte {
 
 // MarshalJSON is [Projection.AppendJSON]; see [Envelope.MarshalJSON].
 func (p Projection) MarshalJSON() ([]byte, error) { return p.AppendJSON(nil), nil }
+
+var projectionShape = unions{}.object(reflect.TypeFor[Projection](), false)
+
+// DecodeProjection reads what [Projection.AppendJSON] writes: members in any order, a
+// null or missing column is nil, others are ignored. Errors are of type *[DecodeError].
+func DecodeProjection(data []byte) (Projection, error) {
+	sc := scanner{s: string(data)}
+	v, ok := sc.keep(0)
+	if !ok || !sc.end() {
+		return Projection{}, sc.err
+	}
+	var p Projection
+	if err := (&decoder{cursor{s: v.text}}).object(reflect.ValueOf(&p).Elem(), projectionShape, ""); err != nil {
+		return Projection{}, err
+	}
+	return p, nil
+}
+
+// UnmarshalJSON is [DecodeProjection].
+func (p *Projection) UnmarshalJSON(data []byte) (err error) {
+	*p, err = DecodeProjection(data)
+	return err
+}
