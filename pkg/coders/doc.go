@@ -1,12 +1,13 @@
 // Package coders gives Beam a deterministic coder for every message of the wire
-// schema.
+// schema, and for the events of package events.
 //
 // Importing it is all it takes:
 //
 //	import _ "github.com/beamagents/beamagents-go/pkg/coders"
 //
 // From then on a *beamagentspb.AgentEnvelope, or any other message of the schema,
-// can be an element, a value, a state cell and the key of a GroupByKey.
+// can be an element, a value, a state cell and the key of a GroupByKey. So can an
+// events.Envelope and an events.Projection, by value.
 //
 // # Behaviour
 //
@@ -21,6 +22,8 @@
 // are parsed in a DoFn that can dead-letter them (transforms.ParseEnvelopes), never
 // by a coder at the edge, and text that a user controls is checked before it is put
 // into a message.
+//
+// An event travels as its canonical JSON, a projection as JSON with all of its columns.
 //
 // # Aliasing
 //
@@ -48,6 +51,6 @@
 //
 // A running job knows a coder by the message's Go type and by the names of the two
 // functions behind it. All messages share these two, so that nothing but a rename of
-// this package or of the message could change them. They are frozen in
-// golden/pipeline.
+// this package or of the message could change them. Envelopes and projections of
+// events have a pair each. All are frozen in golden/pipeline.
 package coders

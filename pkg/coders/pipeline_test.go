@@ -17,6 +17,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/testing/protocmp"
+
+	"github.com/beamagents/beamagents-go/pkg/events"
 )
 
 const (
@@ -36,8 +38,24 @@ type frozenCoder struct {
 
 var addFrozen = flag.Bool("add-frozen", false, "add the coders that are missing in golden/pipeline; those that are there stay")
 
-// currentCoder is the coder that Beam would write for m now.
-func currentCoder(t *testing.T, m proto.Message) frozenCoder {
+// elements are values of all types that have a coder of ours.
+func elements() (all []any) {
+	for _, m := range travelling {
+		all = append(all, m)
+	}
+	return append(all, events.Envelope{}, events.Projection{})
+}
+
+// typeName is how the frozen list calls an element's type.
+func typeName(element any) string {
+	if m, ok := element.(proto.Message); ok {
+		return name(m)
+	}
+	return reflect.TypeOf(element).String()
+}
+
+// currentCoder is the coder that Beam would write for an element now.
+func currentCoder(t *testing.T, m any) frozenCoder {
 	t.Helper()
 	c := coder.CoderFrom(coder.LookupCustomCoder(reflect.TypeOf(m)))
 	marshaller := graphx.NewCoderMarshaller()
@@ -49,12 +67,12 @@ func currentCoder(t *testing.T, m proto.Message) frozenCoder {
 			payload := string(spec.GetSpec().GetPayload())
 			custom := decodePayload(t, payload)
 			return frozenCoder{
-				Message: name(m), Type: custom.GetName(),
+				Message: typeName(m), Type: custom.GetName(),
 				Encode: custom.GetEnc().GetName(), Decode: custom.GetDec().GetName(), Payload: payload,
 			}
 		}
 	}
-	t.Fatalf("%s: Beam wrote no custom coder", name(m))
+	t.Fatalf("%s: Beam wrote no custom coder", typeName(m))
 	return frozenCoder{}
 }
 
@@ -89,8 +107,8 @@ func TestPipelinePayloadsAreFrozen(t *testing.T) {
 	frozen := readFrozen(t)
 	if *addFrozen {
 		var list []frozenCoder
-		for _, m := range travelling {
-			if old, ok := frozen[name(m)]; ok {
+		for _, m := range elements() {
+			if old, ok := frozen[typeName(m)]; ok {
 				list = append(list, old)
 			} else {
 				list = append(list, currentCoder(t, m))
@@ -105,20 +123,20 @@ func TestPipelinePayloadsAreFrozen(t *testing.T) {
 		}
 		frozen = readFrozen(t)
 	}
-	for _, m := range travelling {
-		want, ok := frozen[name(m)]
+	for _, m := range elements() {
+		want, ok := frozen[typeName(m)]
 		if !ok {
-			t.Errorf("%s is not frozen yet: run this test with -add-frozen", name(m))
+			t.Errorf("%s is not frozen yet: run this test with -add-frozen", typeName(m))
 			continue
 		}
-		delete(frozen, name(m))
+		delete(frozen, typeName(m))
 		got := currentCoder(t, m)
 		if diff := cmp.Diff(decodePayload(t, want.Payload), decodePayload(t, got.Payload), protocmp.Transform()); diff != "" {
-			t.Errorf("%s: running jobs know another coder (-frozen +now):\n%s", name(m), diff)
+			t.Errorf("%s: running jobs know another coder (-frozen +now):\n%s", typeName(m), diff)
 		}
 		want.Payload, got.Payload = "", ""
 		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("%s (-frozen +now):\n%s", name(m), diff)
+			t.Errorf("%s (-frozen +now):\n%s", typeName(m), diff)
 		}
 	}
 	for gone := range frozen {
@@ -128,7 +146,9 @@ func TestPipelinePayloadsAreFrozen(t *testing.T) {
 
 func TestAllMessagesShareOneSymbolPair(t *testing.T) {
 	const symbols = "github.com/beamagents/beamagents-go/pkg/coders."
-	for _, c := range readFrozen(t) {
+	frozen := readFrozen(t)
+	for _, m := range travelling {
+		c := frozen[name(m)]
 		if c.Encode != symbols+"encode" || c.Decode != symbols+"decode" {
 			t.Errorf("%s: %s, %s", c.Message, c.Encode, c.Decode)
 		}
@@ -138,24 +158,38 @@ func TestAllMessagesShareOneSymbolPair(t *testing.T) {
 // A worker of this build reads the frozen payload of an older pipeline and decodes with it.
 func TestFrozenPayloadStillDecodes(t *testing.T) {
 	frozen := readFrozen(t)
-	for _, m := range travelling {
+	for _, m := range elements() {
 		c, err := graphx.NewCoderUnmarshaller(map[string]*pipepb.Coder{
 			"prefix": {Spec: &pipepb.FunctionSpec{Urn: "beam:coder:length_prefix:v1"}, ComponentCoderIds: []string{"c"}},
-			"c":      {Spec: &pipepb.FunctionSpec{Urn: customCoderURN, Payload: []byte(frozen[name(m)].Payload)}},
+			"c":      {Spec: &pipepb.FunctionSpec{Urn: customCoderURN, Payload: []byte(frozen[typeName(m)].Payload)}},
 		}).Coder("prefix")
 		if err != nil {
-			t.Errorf("%s: %v", name(m), err)
+			t.Errorf("%s: %v", typeName(m), err)
 			continue
 		}
-		unknown := []byte{0xa0, 0x1f, 0x2a}
-		value, err := exec.MakeElementDecoder(c).Decode(bytes.NewReader(framed(unknown)))
+		content := []byte{0xa0, 0x1f, 0x2a} // an unknown field of any message
+		switch m.(type) {
+		case events.Envelope:
+			content = []byte(`{"version":1,"type":"newer","payload":{"a":1.0}}`)
+		case events.Projection:
+			content = []byte(`{"event_type":"newer","payload_json":"{}","text":"t","version":1}`)
+		}
+		value, err := exec.MakeElementDecoder(c).Decode(bytes.NewReader(framed(content)))
 		if err != nil {
-			t.Errorf("%s: %v", name(m), err)
+			t.Errorf("%s: %v", typeName(m), err)
 			continue
 		}
-		got, ok := value.Elm.(proto.Message)
-		if !ok || reflect.TypeOf(got) != reflect.TypeOf(m) || !bytes.Equal(got.ProtoReflect().GetUnknown(), unknown) {
-			t.Errorf("%s: decoded %T %v", name(m), value.Elm, value.Elm)
+		ok := reflect.TypeOf(value.Elm) == reflect.TypeOf(m)
+		switch got := value.Elm.(type) {
+		case proto.Message:
+			ok = ok && bytes.Equal(got.ProtoReflect().GetUnknown(), content)
+		case events.Envelope:
+			ok = ok && got.Type == "newer" && got.Payload.JSON() == `{"a":1.0}`
+		case events.Projection:
+			ok = ok && got.EventType == "newer" && *got.Text == "t"
+		}
+		if !ok {
+			t.Errorf("%s: decoded %T %v", typeName(m), value.Elm, value.Elm)
 		}
 	}
 }
