@@ -1,0 +1,234 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"unicode"
+
+	"github.com/spf13/cobra"
+
+	"github.com/beamagents/beamagents-go/pkg/events"
+)
+
+// maxLineBytes bounds a line of events: 64 MiB. A longer one is refused, and read past
+// without keeping it, so that memory stays flat whatever the input is.
+const maxLineBytes = 64 << 20
+
+func newEvents() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "events",
+		Short: "Read the events of coding agents (agent event protocol 1)",
+		Args:  cobra.NoArgs,
+		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newEventsProject(), newEventsCheck(), newEventsTypes())
+	return cmd
+}
+
+const eventLines = `FILE, or standard input, holds one envelope a line. An empty line is a line, too, and
+refused; so is one of more than 64 MiB. Input of any size is read in flat memory.`
+
+func newEventsProject() *cobra.Command {
+	return &cobra.Command{
+		Use:   "project [FILE]",
+		Short: "Print the flat view of each event",
+		Long: `Print the flat view of each event: for each line one line, a JSON object of 17 columns,
+null where absent. A line that is refused gives {"error":"..."} and exit status 1.
+
+` + eventLines,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			var row []byte
+			refused, _, err := eachEvent(cmd, args, func(out *bufio.Writer, _ int, env events.Envelope, err error) error {
+				if row = row[:0]; err != nil {
+					row = append(append(append(row, `{"error":`...), jsonText(err.Error())...), '}')
+				} else {
+					row = env.Project().AppendJSON(row)
+				}
+				row = append(row, '\n')
+				_, err = out.Write(row)
+				return err
+			}, events.DecodeEnvelope)
+			return orRefused(refused, err)
+		},
+	}
+}
+
+func newEventsCheck() *cobra.Command {
+	var payload bool
+	cmd := &cobra.Command{
+		Use:   "check [FILE]",
+		Short: "Print which events are refused, and why",
+		Long: `Print one line for each line that is refused: its number, from 1, and why. A summary goes
+to standard error. Exit status 1 if any was refused.
+
+` + eventLines,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			decode := events.DecodeEnvelope
+			if payload {
+				decode = decodeTyped
+			}
+			refused, lines, err := eachEvent(cmd, args, func(out *bufio.Writer, line int, _ events.Envelope, err error) error {
+				if err == nil {
+					return nil
+				}
+				_, err = fmt.Fprintf(out, "line %d: %s\n", line, oneLine(err.Error()))
+				return err
+			}, decode)
+			if err == nil {
+				_, err = fmt.Fprintf(cmd.ErrOrStderr(), "%d %s, %d refused\n", lines, plural(lines, "line"), refused)
+			}
+			return orRefused(refused, err)
+		},
+	}
+	cmd.Flags().BoolVar(&payload, "payload", false,
+		"also check the payloads of the types in the catalogue; other types stay legal")
+	return cmd
+}
+
+// decodeTyped refuses also what has a type of the catalogue and not its payload.
+func decodeTyped(line []byte) (events.Envelope, error) {
+	env, err := events.DecodeEnvelope(line)
+	if err != nil {
+		return env, err
+	}
+	if _, known := events.Lookup(env.Type); known {
+		_, err = events.FromEnvelope(env)
+	}
+	return env, err
+}
+
+func newEventsTypes() *cobra.Command {
+	return &cobra.Command{
+		Use:   "types",
+		Short: "Print the types of the catalogue and their fields",
+		Long: `Print the types of the catalogue in order, one a line: the name, then the fields of the
+payload with their types. A field with a question mark may be absent.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			out := bufio.NewWriter(cmd.OutOrStdout())
+			for _, name := range events.Types() {
+				info, _ := events.Lookup(name)
+				fields := make([]string, len(info.Fields))
+				for i, f := range info.Fields {
+					fields[i] = f.String()
+				}
+				fmt.Fprintf(out, "%-24s %s\n", name, strings.Join(fields, ", "))
+			}
+			return out.Flush()
+		},
+	}
+}
+
+func orRefused(refused int, err error) error {
+	if err == nil && refused > 0 {
+		return &dataError{}
+	}
+	return err
+}
+
+// eachEvent decodes each line of the input and calls visit with its number and either
+// the event or the error.
+func eachEvent(
+	cmd *cobra.Command, args []string,
+	visit func(out *bufio.Writer, line int, env events.Envelope, err error) error,
+	decode func([]byte) (events.Envelope, error),
+) (refused, lines int, err error) {
+	in, err := openInput(cmd, args)
+	if err != nil {
+		return 0, 0, err
+	}
+	defer in.Close()
+	out := bufio.NewWriterSize(cmd.OutOrStdout(), 1<<16)
+	r := lineReader{r: bufio.NewReaderSize(in, 1<<16)}
+	for {
+		line, err := r.next()
+		if errors.Is(err, io.EOF) {
+			return refused, lines, out.Flush()
+		}
+		if err != nil && !errors.Is(err, errLongLine) {
+			return refused, lines, errors.Join(err, out.Flush())
+		}
+		lines++
+		var env events.Envelope
+		if err == nil {
+			env, err = decode(line)
+		}
+		if err != nil {
+			refused++
+		}
+		if err := visit(out, lines, env, err); err != nil {
+			return refused, lines, err
+		}
+	}
+}
+
+var errLongLine = fmt.Errorf("the line is longer than %d bytes", maxLineBytes)
+
+// lineReader reads lines into one buffer.
+type lineReader struct {
+	r   *bufio.Reader
+	buf []byte
+}
+
+// next returns the next line without its end, valid until the next call. A line above
+// the bound is errLongLine, and the next call reads the one after it. What follows the
+// last line end is a line, unless there is nothing.
+func (l *lineReader) next() ([]byte, error) {
+	l.buf = l.buf[:0]
+	long, any := false, false
+	for {
+		piece, err := l.r.ReadSlice('\n')
+		any = any || len(piece) > 0
+		if long = long || len(l.buf)+len(piece) > maxLineBytes+1; !long {
+			l.buf = append(l.buf, piece...)
+		}
+		switch {
+		case errors.Is(err, bufio.ErrBufferFull):
+			continue
+		case err != nil && !(errors.Is(err, io.EOF) && any):
+			return nil, err
+		}
+		line := bytes.TrimSuffix(l.buf, []byte("\n"))
+		if long || len(line) > maxLineBytes {
+			l.buf = nil
+			return nil, errLongLine
+		}
+		return line, nil
+	}
+}
+
+// jsonText is a text as a JSON string.
+func jsonText(text string) string {
+	v, _ := events.ValueOf(strings.ToValidUTF8(text, "\ufffd")) // fails on invalid UTF-8 alone
+	return v.JSON()
+}
+
+// oneLine keeps a text that quotes input on its line.
+func oneLine(text string) string {
+	if !strings.ContainsFunc(text, unicode.IsControl) {
+		return text
+	}
+	var b strings.Builder
+	for _, r := range text {
+		if unicode.IsControl(r) {
+			b.WriteString(strings.Trim(strconv.QuoteRune(r), "'"))
+		} else {
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
+}
+
+func plural(n int, noun string) string {
+	if n == 1 {
+		return noun
+	}
+	return noun + "s"
+}
