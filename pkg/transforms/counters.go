@@ -29,6 +29,9 @@ var (
 	unsignedAccepted   = beam.NewCounter(MetricsNamespace, "unsigned_intents_accepted")
 	intentsEncoded     = beam.NewCounter(MetricsNamespace, "intents_encoded")
 	intentsDecoded     = beam.NewCounter(MetricsNamespace, "intents_decoded")
+	eventsDecoded      = beam.NewCounter(MetricsNamespace, "events_decoded")
+	eventsEnveloped    = beam.NewCounter(MetricsNamespace, "events_enveloped")
+	eventsTraced       = beam.NewCounter(MetricsNamespace, "events_traced")
 
 	errorsByReason = func() map[deadletter.Reason]beam.Counter {
 		counters := map[deadletter.Reason]beam.Counter{}

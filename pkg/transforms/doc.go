@@ -18,6 +18,15 @@
 //		Mode: intent.ModeRequire, Keyring: "env:KEYS",
 //	}, decoded.Intents)
 //
+// The events of coding agents (package events) have transforms of their own:
+//
+//	decoded := transforms.DecodeEvents(s, raw)
+//	rows := transforms.ProjectEvents(s, decoded.Events)
+//	envelopes := transforms.EventsToEnvelopes(s, decoded.Events)
+//	traces := transforms.EventsToTraces(s, decoded.Events)
+//	letters := beam.Flatten(s, decoded.Errors, envelopes.Errors, traces.Errors,
+//		transforms.DeadLetteredCommands(s, decoded.Events))
+//
 // # Behaviour
 //
 // Nothing is lost and no bundle fails because of data: every element comes out of one
@@ -29,7 +38,8 @@
 // find panic while the pipeline is built, as everywhere in Beam, and say what to change.
 //
 // All transforms here are stateless and run on every runner, the legacy direct runner
-// included. They keep an element's timestamp, but for ParseEnvelopes, which sets it.
+// included. They keep an element's timestamp, but for ParseEnvelopes and
+// EventsToEnvelopes, which set it, and EventsToTraces, which groups by key.
 //
 // A dead letter about an intent holds its deterministic encoding as input, its creation
 // as event time, and its seq, step and id as position. An intent with text that is not
@@ -45,7 +55,8 @@
 // In the namespace [MetricsNamespace]: envelopes_parsed; envelopes_routed_event,
 // envelopes_routed_tool_result, envelopes_routed_approval,
 // envelopes_routed_export_request; intents_routed_tool, intents_routed_approval;
-// intents_signed; intents_encoded; intents_decoded; errors_ followed by a reason of
+// intents_signed; intents_encoded; intents_decoded; events_decoded, events_enveloped
+// and events_traced (those that EventsToTraces uses); errors_ followed by a reason of
 // package deadletter.
 //
 // VerifyIntents counts each intent under one name: intents_verified (its signature is

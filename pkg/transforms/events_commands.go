@@ -1,0 +1,66 @@
+package transforms
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/apache/beam/sdks/v2/go/pkg/beam"
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"
+
+	"github.com/beamagents/beamagents-go/pkg/deadletter"
+	"github.com/beamagents/beamagents-go/pkg/events"
+	pb "github.com/beamagents/beamagents-go/proto/beam_agents/v1"
+)
+
+func init() {
+	register.DoFn4x1[
+		context.Context, beam.EventTime, events.Envelope, func(*pb.ActivationErrorRecord), error,
+	](&deadCommandFn{})
+}
+
+// DeadLetteredCommands turns each command_dead_lettered of a
+// PCollection<events.Envelope> into a dead letter, to join those of the pipeline:
+// PCollection<*pb.ActivationErrorRecord>. Other events give nothing.
+//
+//	entity_key     metadata.session_id, else empty
+//	event_time_ms  metadata.timestamp_ms, else the element's timestamp
+//	reason, code   activation_error, error: the agent's work failed, for good
+//	error          command <command_id> (<command_type>) in lane <lane> failed after
+//	               <attempts> attempts: <error>
+//	input          the event in canonical form, of kind event
+//
+// Metadata is not required: no failed command is lost for the lack of it. One whose
+// payload breaks the protocol comes out as malformed_event.
+func DeadLetteredCommands(s beam.Scope, col beam.PCollection) beam.PCollection {
+	return beam.ParDo(s.Scope("DeadLetteredCommands"), &deadCommandFn{}, col)
+}
+
+type deadCommandFn struct{}
+
+func (*deadCommandFn) ProcessElement(
+	ctx context.Context, ts beam.EventTime, env events.Envelope, errs func(*pb.ActivationErrorRecord),
+) error {
+	if env.Type != events.EventCommandDeadLettered {
+		return nil
+	}
+	event, err := events.FromEnvelope(env)
+	var code deadletter.Code
+	var text string
+	if err != nil {
+		code, text = eventFault(err)
+	}
+	l, err := eventLetter(ts, env, code, text)
+	if err != nil {
+		return err
+	}
+	if c, ok := event.(events.CommandDeadLettered); ok {
+		attempts := "attempts"
+		if c.Attempts == 1 {
+			attempts = "attempt"
+		}
+		l.Reason, l.Code = deadletter.ActivationError, deadletter.Failed
+		l.Error = fmt.Sprintf("command %s (%s) in lane %s failed after %d %s: %s",
+			c.CommandID, c.CommandType, c.Lane, c.Attempts, attempts, c.Error)
+	}
+	return bury(ctx, l, errs)
+}

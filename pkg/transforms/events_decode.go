@@ -1,0 +1,168 @@
+package transforms
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+
+	"github.com/apache/beam/sdks/v2/go/pkg/beam"
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/core/typex"
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/core/util/reflectx"
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"
+
+	"github.com/beamagents/beamagents-go/pkg/deadletter"
+	"github.com/beamagents/beamagents-go/pkg/events"
+	pb "github.com/beamagents/beamagents-go/proto/beam_agents/v1"
+)
+
+func init() {
+	register.DoFn5x1[
+		context.Context, beam.EventTime, []byte,
+		func(events.Envelope), func(*pb.ActivationErrorRecord), error,
+	](&decodeEventFn{})
+	register.DoFn6x1[
+		context.Context, beam.EventTime, []byte, []byte,
+		func([]byte, events.Envelope), func(*pb.ActivationErrorRecord), error,
+	](&decodeKeyedEventFn{})
+	register.DoFn4x1[
+		context.Context, *pb.AgentEnvelope,
+		func(events.Envelope), func(*pb.ActivationErrorRecord), error,
+	](&decodeEnvelopeEventFn{})
+	register.Emitter1[events.Envelope]()
+	register.Emitter2[[]byte, events.Envelope]()
+}
+
+// DecodedEvents is the result of [DecodeEvents].
+type DecodedEvents struct {
+	// Events: PCollection<events.Envelope>, or PCollection<KV<[]byte, events.Envelope>>
+	// where the input has keys.
+	Events beam.PCollection
+	// Errors: PCollection<*pb.ActivationErrorRecord>.
+	Errors beam.PCollection
+}
+
+// DecodeEvents decodes events of the agent event protocol, strictly, as
+// events.DecodeEnvelope does. Its input is one of
+//
+//   - PCollection<[]byte>, an event each;
+//   - PCollection<KV<[]byte, []byte>>, an event under a key that stays, as Route has it
+//     in Routed.Events;
+//   - PCollection<*pb.AgentEnvelope>, an event in external_event, as ParseEnvelopes has it.
+//
+// An event that breaks the protocol is a dead letter malformed_event with the code of
+// the events.DecodeError and the bytes as received; one that came in an AgentEnvelope
+// keeps that envelope. An AgentEnvelope of another variant holds no event and is a
+// missing_field: Route first where variants are mixed. An event of a type outside the
+// catalogue is no error.
+func DecodeEvents(s beam.Scope, col beam.PCollection) DecodedEvents {
+	var fn any
+	switch t := col.Type(); {
+	case t.Type() == reflectx.ByteSlice:
+		fn = &decodeEventFn{}
+	case typex.IsKV(t) && t.Components()[0].Type() == reflectx.ByteSlice && t.Components()[1].Type() == reflectx.ByteSlice:
+		fn = &decodeKeyedEventFn{}
+	case t.Type() == reflect.TypeFor[*pb.AgentEnvelope]():
+		fn = &decodeEnvelopeEventFn{}
+	default:
+		panic(fmt.Errorf("transforms.DecodeEvents: the input is of %v: "+
+			"give it []byte, KV<[]byte,[]byte> or *beamagentspb.AgentEnvelope", t))
+	}
+	decoded, errs := beam.ParDo2(s.Scope("DecodeEvents"), fn, col)
+	return DecodedEvents{Events: decoded, Errors: errs}
+}
+
+type decodeEventFn struct{}
+
+func (*decodeEventFn) ProcessElement(
+	ctx context.Context, ts beam.EventTime, raw []byte,
+	emit func(events.Envelope), errs func(*pb.ActivationErrorRecord),
+) error {
+	env, err := events.DecodeEnvelope(raw)
+	if err != nil {
+		return buryBytes(ctx, ts, nil, raw, err, errs)
+	}
+	eventsDecoded.Inc(ctx, 1)
+	emit(env)
+	return nil
+}
+
+type decodeKeyedEventFn struct{}
+
+func (*decodeKeyedEventFn) ProcessElement(
+	ctx context.Context, ts beam.EventTime, key, raw []byte,
+	emit func([]byte, events.Envelope), errs func(*pb.ActivationErrorRecord),
+) error {
+	env, err := events.DecodeEnvelope(raw)
+	if err != nil {
+		return buryBytes(ctx, ts, key, raw, err, errs)
+	}
+	eventsDecoded.Inc(ctx, 1)
+	emit(key, env)
+	return nil
+}
+
+func buryBytes(
+	ctx context.Context, ts beam.EventTime, key, raw []byte, cause error, errs func(*pb.ActivationErrorRecord),
+) error {
+	code, text := eventFault(cause)
+	return bury(ctx, deadletter.Letter{
+		Reason: deadletter.MalformedEvent, Code: code, Error: text,
+		EntityKey: key, EventTimeMS: dateMS(ts),
+		InputKind: deadletter.EventInput, Input: raw,
+	}, errs)
+}
+
+type decodeEnvelopeEventFn struct{}
+
+func (*decodeEnvelopeEventFn) ProcessElement(
+	ctx context.Context, carrier *pb.AgentEnvelope,
+	emit func(events.Envelope), errs func(*pb.ActivationErrorRecord),
+) error {
+	code, text := deadletter.MissingField, "the envelope has no external_event"
+	if p, ok := carrier.GetPayload().(*pb.AgentEnvelope_ExternalEvent); ok {
+		env, err := events.DecodeEnvelope(p.ExternalEvent)
+		if err == nil {
+			eventsDecoded.Inc(ctx, 1)
+			emit(env)
+			return nil
+		}
+		code, text = eventFault(err)
+	}
+	l, err := envelopeLetter(carrier.GetEntityKey(), carrier)
+	if err != nil {
+		return err
+	}
+	l.Reason, l.Code, l.Error = deadletter.MalformedEvent, code, text
+	return bury(ctx, l, errs)
+}
+
+// eventFault returns the code and the text of an error of package events.
+func eventFault(err error) (deadletter.Code, string) {
+	var decode *events.DecodeError
+	if errors.As(err, &decode) {
+		return deadletter.Code(decode.Code), decode.Error()
+	}
+	return deadletter.Unparsable, err.Error()
+}
+
+// eventLetter is a letter malformed_event about an event that was decoded before. Its
+// key and time are those of the metadata, as far as they can be read.
+func eventLetter(ts beam.EventTime, env events.Envelope, code deadletter.Code, text string) (deadletter.Letter, error) {
+	input, err := env.AppendJSON(nil)
+	if err != nil {
+		return deadletter.Letter{}, err
+	}
+	l := deadletter.Letter{
+		Reason: deadletter.MalformedEvent, Code: code, Error: text,
+		EventTimeMS: dateMS(ts),
+		InputKind:   deadletter.EventInput, Input: input,
+	}
+	if sessionID, code, _ := stringOf(env.Metadata, sessionMember); code == "" {
+		l.EntityKey = []byte(sessionID)
+	}
+	if ms, code, _ := timeOf(env.Metadata); code == "" {
+		l.EventTimeMS = ms
+	}
+	return l, nil
+}

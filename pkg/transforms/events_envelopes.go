@@ -1,0 +1,82 @@
+package transforms
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/apache/beam/sdks/v2/go/pkg/beam"
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/core/graph/mtime"
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/core/graph/window"
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"
+
+	"github.com/beamagents/beamagents-go/pkg/events"
+	pb "github.com/beamagents/beamagents-go/proto/beam_agents/v1"
+)
+
+func init() {
+	register.DoFn5x1[
+		context.Context, beam.EventTime, events.Envelope,
+		func(beam.EventTime, []byte, *pb.AgentEnvelope), func(*pb.ActivationErrorRecord), error,
+	](&eventEnvelopeFn{})
+	register.Emitter3[beam.EventTime, []byte, *pb.AgentEnvelope]()
+}
+
+// EventEnvelopes is the result of [EventsToEnvelopes].
+type EventEnvelopes struct {
+	// Envelopes: PCollection<KV<[]byte, *pb.AgentEnvelope>>, as Route takes them.
+	Envelopes beam.PCollection
+	// Errors: PCollection<*pb.ActivationErrorRecord>.
+	Errors beam.PCollection
+}
+
+// EventsToEnvelopes puts each event of a PCollection<events.Envelope> into an
+// AgentEnvelope under the key of its session:
+//
+//	entity_key      metadata.session_id, which may be empty
+//	event_time_ms   metadata.timestamp_ms
+//	external_event  the event in canonical form, metadata included
+//
+// The element moves to that event time, so windowed input is refused: window the
+// output. An event without one of these two members is a dead letter malformed_event
+// with code missing_field, one in which they are of another type, or the time is
+// outside 0 to 253402300799999 ms, with code wrong_type; the rest of the metadata is
+// not looked at.
+func EventsToEnvelopes(s beam.Scope, col beam.PCollection) EventEnvelopes {
+	if w := col.WindowingStrategy().Fn; w.Kind != window.GlobalWindows {
+		panic(fmt.Errorf("transforms.EventsToEnvelopes: the input is in %v, and events move to their event time: "+
+			"apply the windows to the output", w))
+	}
+	envelopes, errs := beam.ParDo2(s.Scope("EventsToEnvelopes"), &eventEnvelopeFn{}, col)
+	return EventEnvelopes{Envelopes: envelopes, Errors: errs}
+}
+
+type eventEnvelopeFn struct{}
+
+func (*eventEnvelopeFn) ProcessElement(
+	ctx context.Context, ts beam.EventTime, env events.Envelope,
+	emit func(beam.EventTime, []byte, *pb.AgentEnvelope), errs func(*pb.ActivationErrorRecord),
+) error {
+	sessionID, code, text := stringOf(env.Metadata, sessionMember)
+	var ms int64
+	if code == "" {
+		ms, code, text = timeOf(env.Metadata)
+	}
+	if code != "" {
+		l, err := eventLetter(ts, env, code, text)
+		if err != nil {
+			return err
+		}
+		return bury(ctx, l, errs)
+	}
+	event, err := env.AppendJSON(nil)
+	if err != nil {
+		return err
+	}
+	eventsEnveloped.Inc(ctx, 1)
+	key := []byte(sessionID)
+	emit(mtime.FromMilliseconds(ms), key, &pb.AgentEnvelope{
+		EntityKey: key, EventTimeMs: ms,
+		Payload: &pb.AgentEnvelope_ExternalEvent{ExternalEvent: event},
+	})
+	return nil
+}

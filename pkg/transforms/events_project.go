@@ -1,0 +1,23 @@
+package transforms
+
+import (
+	"github.com/apache/beam/sdks/v2/go/pkg/beam"
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"
+
+	"github.com/beamagents/beamagents-go/pkg/events"
+)
+
+func init() {
+	register.DoFn1x1[events.Envelope, events.Projection](&projectFn{})
+}
+
+// ProjectEvents gives the flat view of each event of a PCollection<events.Envelope>:
+// PCollection<events.Projection>. Every event has one, so there is nothing to refuse.
+// A sink that takes JSON gets it from Projection.AppendJSON.
+func ProjectEvents(s beam.Scope, col beam.PCollection) beam.PCollection {
+	return beam.ParDo(s.Scope("ProjectEvents"), &projectFn{}, col)
+}
+
+type projectFn struct{}
+
+func (*projectFn) ProcessElement(env events.Envelope) events.Projection { return env.Project() }
