@@ -31,7 +31,9 @@
 //
 // Nothing is lost and no bundle fails because of data: every element comes out of one
 // output, and what a step cannot handle comes out of Errors as a dead letter with its
-// input (package deadletter). Do not leave an Errors output unread.
+// input (package deadletter). Do not leave an Errors output unread. EventsToTraces and
+// DeadLetteredCommands pick what they need from events that are also used otherwise;
+// where several transforms take the same events, each that refuses one says so.
 //
 // A transform with options takes a Params struct whose zero value is ready to use.
 // Bad options, a PCollection of another type, or a function that a worker could not

@@ -254,6 +254,7 @@ func TestEventTransformsPanicAtConstruction(t *testing.T) {
 		}, "events.Envelope"},
 		"windowed input": {func(s beam.Scope) {
 			decoded := transforms.DecodeEvents(s, beam.WindowInto(s, window.NewFixedWindows(time.Second), beam.Create(s, []byte{})))
+			_ = decoded.Errors
 			_ = transforms.EventsToEnvelopes(s, decoded.Events).Errors
 		}, "apply the windows to the output"},
 	} {

@@ -12,6 +12,7 @@ import (
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/beamagents/beamagents-go/pkg/events"
 	"github.com/beamagents/beamagents-go/pkg/transforms"
 	pb "github.com/beamagents/beamagents-go/proto/beam_agents/v1"
 )
@@ -53,6 +54,15 @@ var everyTransform = map[string]func(s beam.Scope){
 	"DecodeErrors": func(s beam.Scope) {
 		_ = transforms.DecodeErrors(s, beam.ParDo(s, keyed, beam.Create(s, []byte{}))).Errors
 	},
+	"DecodeEvents": func(s beam.Scope) { // in its three forms
+		_ = transforms.DecodeEvents(s, beam.Create(s, []byte{})).Errors
+		_ = transforms.DecodeEvents(s, beam.ParDo(s, keyed, beam.Create(s, []byte{}))).Errors
+		_ = transforms.DecodeEvents(s, beam.Create(s, &pb.AgentEnvelope{})).Errors
+	},
+	"ProjectEvents":        func(s beam.Scope) { transforms.ProjectEvents(s, beam.Create(s, events.Envelope{})) },
+	"EventsToEnvelopes":    func(s beam.Scope) { _ = transforms.EventsToEnvelopes(s, beam.Create(s, events.Envelope{})).Errors },
+	"EventsToTraces":       func(s beam.Scope) { _ = transforms.EventsToTraces(s, beam.Create(s, events.Envelope{})).Errors },
+	"DeadLetteredCommands": func(s beam.Scope) { transforms.DeadLetteredCommands(s, beam.Create(s, events.Envelope{})) },
 }
 
 // shape is what a running job knows of a transform: the name of each step with its
