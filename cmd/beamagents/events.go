@@ -144,7 +144,7 @@ func eachEvent(
 	if err != nil {
 		return 0, 0, err
 	}
-	defer in.Close()
+	defer func() { _ = in.Close() }() // opened to read
 	out := bufio.NewWriterSize(cmd.OutOrStdout(), 1<<16)
 	r := lineReader{r: bufio.NewReaderSize(in, 1<<16)}
 	for {

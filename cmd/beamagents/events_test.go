@@ -16,8 +16,8 @@ import (
 	"github.com/beamagents/beamagents-go/pkg/events"
 )
 
-// call runs the program in process.
-func call(stdin io.Reader, args ...string) (stdout, stderr string, status int) {
+// callProgram runs the program in process.
+func callProgram(stdin io.Reader, args ...string) (stdout, stderr string, status int) {
 	var out, errs bytes.Buffer
 	status = run(args, stdin, &out, &errs)
 	return out.String(), errs.String(), status
@@ -69,7 +69,7 @@ func TestEventsProjectGivesTheVectors(t *testing.T) {
 	for _, e := range v.ProjectionEdges {
 		in, want = append(in, e.Input), append(want, compact(t, e.Projection))
 	}
-	stdout, stderr, status := call(strings.NewReader(strings.Join(in, "\n")), "events", "project")
+	stdout, stderr, status := callProgram(strings.NewReader(strings.Join(in, "\n")), "events", "project")
 	if status != 0 || stderr != "" {
 		t.Errorf("status %d, %s", status, stderr)
 	}
@@ -101,7 +101,7 @@ func refusedVectors(t testing.TB) (lines []string, refused map[int]string) {
 
 func TestEventsProjectAnswersEachLine(t *testing.T) {
 	lines, refused := refusedVectors(t)
-	stdout, stderr, status := call(strings.NewReader(strings.Join(lines, "\r\n")+"\r\n"), "events", "project")
+	stdout, stderr, status := callProgram(strings.NewReader(strings.Join(lines, "\r\n")+"\r\n"), "events", "project")
 	if status != 1 || stderr != "" {
 		t.Errorf("status %d, %s", status, stderr)
 	}
@@ -130,7 +130,7 @@ func TestEventsCheck(t *testing.T) {
 			fmt.Fprintf(&want, "line %d: %s\n", i+1, why)
 		}
 	}
-	stdout, stderr, status := call(strings.NewReader(strings.Join(lines, "\n")), "events", "check", "-")
+	stdout, stderr, status := callProgram(strings.NewReader(strings.Join(lines, "\n")), "events", "check", "-")
 	if status != 1 || stderr != fmt.Sprintf("%d lines, %d refused\n", len(lines), len(refused)) {
 		t.Errorf("status %d, %s", status, stderr)
 	}
@@ -178,7 +178,7 @@ func TestEventsFromFilesAndStrangeInput(t *testing.T) {
 		"types and all": {nil, "types x", "", "beamagents: unknown command", 2},
 	} {
 		t.Run(name, func(t *testing.T) {
-			stdout, stderr, status := call(tc.stdin, append([]string{"events"}, strings.Fields(tc.args)...)...)
+			stdout, stderr, status := callProgram(tc.stdin, append([]string{"events"}, strings.Fields(tc.args)...)...)
 			if status != tc.status || !strings.HasPrefix(stderr, tc.stderr) {
 				t.Errorf("status %d, stderr %q; want %d, %q", status, stderr, tc.status, tc.stderr)
 			}
@@ -211,7 +211,7 @@ func TestEventsOutputThatCannotBeWritten(t *testing.T) {
 }
 
 func TestEventsTypes(t *testing.T) {
-	stdout, stderr, status := call(nil, "events", "types")
+	stdout, stderr, status := callProgram(nil, "events", "types")
 	if status != 0 || stderr != "" {
 		t.Errorf("status %d, %s", status, stderr)
 	}
