@@ -12,9 +12,10 @@ help: ## List the targets.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
 
 .PHONY: demo
-demo: ## Run the main job on the embedded runner, with the samples it ships with.
+demo: ## Run the examples on the embedded runner, with the samples they ship with.
 	go run ./examples/route --input examples/route/sample/sample.jsonl --out out/route-jsonl
 	go run ./examples/route --input examples/route/sample/sample.binpb --out out/route-binpb
+	go run ./examples/events --input examples/events/sample/sample.jsonl --out out/events
 
 .PHONY: install
 install: ## Install the command line.
@@ -39,7 +40,7 @@ bench: ## Run the benchmarks.
 	go test -run '^$$' -bench . -benchmem $(GO_PACKAGES)
 
 .PHONY: soak
-soak: ## Run the long tests: a million envelopes, and 1 GB of messages, in flat memory.
+soak: ## Run the long tests: millions of elements, and gigabytes of messages, in flat memory.
 	go test -tags soak -run '^TestSoak' -v -timeout 60m $(GO_PACKAGES)
 
 .PHONY: parity

@@ -1,0 +1,111 @@
+// Events reads a recorded run of coding agents, events of the agent event protocol, one
+// a line, and writes a timeline of each session, statistics of each tool, the traces,
+// and the dead letters.
+//
+//	go run ./examples/events --input FILE --out DIR [--runner prism|direct]
+//
+// It ends with a table of the tools. Exit status: 0 when the pipeline ran, dead letters
+// or not; 1 when it failed; 2 for a wrong flag, a missing file or an unwritable folder.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/apache/beam/sdks/v2/go/pkg/beam"
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/log"
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/runners"
+	_ "github.com/apache/beam/sdks/v2/go/pkg/beam/runners/direct"
+	_ "github.com/apache/beam/sdks/v2/go/pkg/beam/runners/prism"
+
+	"github.com/beamagents/beamagents-go/pkg/transforms"
+)
+
+// options are the flags, checked.
+type options struct {
+	input, out, runner string
+}
+
+func main() {
+	var o options
+	flag.StringVar(&o.input, "input", "", "file of events, one envelope a line")
+	flag.StringVar(&o.out, "out", "", "folder for the outputs, created if need be")
+	flag.Usage = func() {
+		fmt.Fprintln(os.Stderr, "usage: events --input FILE --out DIR [--runner prism|direct]")
+	}
+	flag.Parse()
+	o.runner = *runners.Runner
+	if err := o.validate(flag.Args()); err != nil {
+		fmt.Fprintln(os.Stderr, "events:", err)
+		os.Exit(2)
+	}
+	log.LogLevel = "warn" // at "info" the embedded runner reports every step it takes
+	beam.Init()
+	if err := run(context.Background(), o, os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, "events:", err)
+		os.Exit(1)
+	}
+}
+
+// validate fills in the defaults, and finds whatever would only fail in a worker.
+func (o *options) validate(args []string) error {
+	switch {
+	case len(args) > 0:
+		return fmt.Errorf("unexpected argument %q", args[0])
+	case o.input == "":
+		return errors.New("--input is missing: name a file of events")
+	case o.out == "":
+		return errors.New("--out is missing: name a folder for the outputs")
+	}
+	if o.runner == "" {
+		o.runner = "prism"
+	}
+	if o.runner != "prism" && o.runner != "direct" {
+		return fmt.Errorf("--runner %q is not in this binary: use prism or direct", o.runner)
+	}
+	info, err := os.Stat(o.input)
+	switch {
+	case err != nil:
+		return fmt.Errorf("cannot read the input: %w", err)
+	case !info.Mode().IsRegular():
+		return fmt.Errorf("cannot read the input: %s is not a file", o.input)
+	}
+	f, err := os.Open(o.input)
+	if err != nil {
+		return fmt.Errorf("cannot read the input: %w", err)
+	}
+	_ = f.Close() // opened to see that it can be
+	return prepare(o.out, info)
+}
+
+// run builds and runs the pipeline, and prints the tables.
+func run(ctx context.Context, o options, stdout io.Writer) error {
+	p, s := beam.NewPipelineWithRoot()
+	build(s, o)
+	result, err := beam.Run(ctx, o.runner, p)
+	if err != nil {
+		return err
+	}
+	if err := printTools(stdout, o.out); err != nil {
+		return err
+	}
+	return printCounts(stdout, result.Metrics().AllMetrics().Counters())
+}
+
+// build is the pipeline.
+func build(s beam.Scope, o options) {
+	decoded := transforms.DecodeEvents(s, readLines(s, o.input))
+	bySession := transforms.EventsToEnvelopes(s, decoded.Events)
+	traced := transforms.EventsToTraces(s, decoded.Events)
+	letters := beam.Flatten(s, decoded.Errors, bySession.Errors, traced.Errors,
+		transforms.DeadLetteredCommands(s, decoded.Events))
+
+	writeLines(s, o.out, timelinesFile, timelines(s, bySession.Envelopes))
+	writeLines(s, o.out, toolsFile, toolStatistics(s, traced.Traces))
+	writeLines(s, o.out, tracesFile, beam.ParDo(s, &traceLineFn{}, traced.Traces))
+	writeLines(s, o.out, deadLettersFile, beam.ParDo(s, &letterLineFn{}, letters))
+}

@@ -1,0 +1,149 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"flag"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+var update = flag.Bool("update", false, "write testdata anew, from the embedded runner")
+
+// The test binary is the program, too: a pipeline runs once in a process, and only a
+// process has an exit status.
+func TestMain(m *testing.M) {
+	if os.Getenv("EVENTS_TEST_RUN") == "1" {
+		main()
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+// program runs the example.
+func program(t *testing.T, args ...string) (stdout, stderr string, status int) {
+	t.Helper()
+	cmd := exec.Command(os.Args[0], args...)
+	cmd.Env = append(os.Environ(), "EVENTS_TEST_RUN=1")
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	err := cmd.Run()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		t.Fatal(err)
+	}
+	return out.String(), errs.String(), cmd.ProcessState.ExitCode()
+}
+
+// sampleOutputs runs the example over its sample and returns the files and the table.
+func sampleOutputs(t *testing.T, runner string) map[string]string {
+	t.Helper()
+	dir := t.TempDir()
+	stdout, stderr, status := program(t, "--input", "sample/sample.jsonl", "--out", dir, "--runner", runner)
+	if status != 0 || stderr != "" {
+		t.Fatalf("status %d, stderr %q", status, stderr)
+	}
+	got := map[string]string{"stdout.txt": stdout}
+	for _, name := range outputFiles {
+		got[name] = readFile(t, filepath.Join(dir, name))
+	}
+	return got
+}
+
+func readFile(t *testing.T, path string) string {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+func TestSampleOnBothRunners(t *testing.T) {
+	if *update {
+		for name, content := range sampleOutputs(t, "prism") {
+			if err := os.WriteFile(filepath.Join("testdata", name), []byte(content), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	want := map[string]string{}
+	for _, name := range append(outputFiles, "stdout.txt") {
+		want[name] = readFile(t, filepath.Join("testdata", name))
+	}
+	for name, runner := range map[string]string{"prism": "prism", "prism again": "prism", "direct": "direct"} {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(want, sampleOutputs(t, runner)); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// No event of the sample is lost: it is in a timeline, or in a dead letter.
+func TestSampleIsAllThere(t *testing.T) {
+	lines := map[string]bool{}
+	for line := range strings.Lines(readFile(t, "sample/sample.jsonl")) {
+		lines[line] = true // the sample has some twice
+	}
+	moments := strings.Count(readFile(t, "testdata/timelines.txt"), " ms  ")
+	letters := 0
+	for line := range strings.Lines(readFile(t, "testdata/dead_letters.jsonl")) {
+		// The two kinds of letters about events that are in a timeline, too.
+		if !strings.Contains(line, `"reason":"activation_error"`) && !strings.Contains(line, "expected i32") {
+			letters++
+		}
+	}
+	if moments+letters != len(lines) {
+		t.Errorf("%d events in timelines and %d dead letters, of %d lines", moments, letters, len(lines))
+	}
+}
+
+func TestAWrongCallIsOneLine(t *testing.T) {
+	folder := t.TempDir()
+	input := filepath.Join(folder, timelinesFile)
+	if err := os.WriteFile(input, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, tc := range map[string]struct {
+		args []string
+		want string
+	}{
+		"no input":            {[]string{"--out", folder}, "--input is missing"},
+		"no output":           {[]string{"--input", input}, "--out is missing"},
+		"an argument":         {[]string{"--input", input, "--out", folder, "x"}, `unexpected argument "x"`},
+		"another runner":      {[]string{"--input", input, "--out", folder, "--runner=flink"}, "use prism or direct"},
+		"missing file":        {[]string{"--input", filepath.Join(folder, "none"), "--out", folder}, "cannot read the input"},
+		"folder":              {[]string{"--input", folder, "--out", folder}, "is not a file"},
+		"input among outputs": {[]string{"--input", input, "--out", folder}, "is the input; choose another --out"},
+		"file as folder":      {[]string{"--input", input, "--out", input}, "cannot write the outputs"},
+	} {
+		stdout, stderr, status := program(t, tc.args...)
+		if status != 2 || stdout != "" || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, tc.want) {
+			t.Errorf("%s: status %d, stdout %q, stderr %q; want %q on one line", name, status, stdout, stderr, tc.want)
+		}
+	}
+}
+
+func TestAnEmptyFileHasNoEvents(t *testing.T) {
+	input, out := filepath.Join(t.TempDir(), "empty.jsonl"), t.TempDir()
+	if err := os.WriteFile(input, []byte("\n\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, runner := range []string{"prism", "direct"} {
+		stdout, stderr, status := program(t, "--input", input, "--out", out, "--runner", runner)
+		if status != 0 || stderr != "" || !strings.HasPrefix(stdout, "tool ") {
+			t.Errorf("%s: status %d, stdout %q, stderr %q", runner, status, stdout, stderr)
+		}
+		for _, name := range outputFiles {
+			if got := readFile(t, filepath.Join(out, name)); got != "" {
+				t.Errorf("%s: %s has %q", runner, name, got)
+			}
+		}
+	}
+}
