@@ -11,6 +11,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"unicode/utf8"
 
@@ -35,10 +36,10 @@ const (
 var outputFiles = []string{timelinesFile, toolsFile, tracesFile, deadLettersFile}
 
 func init() {
-	register.DoFn3x1[context.Context, []byte, func(beam.EventTime, []byte), error](&readLinesFn{})
-	register.DoFn1x2[*pb.TraceEvent, string, error](&traceLineFn{})
-	register.DoFn1x2[*pb.ActivationErrorRecord, string, error](&letterLineFn{})
-	register.DoFn2x1[int, func(*string) bool, error](&writeLinesFn{})
+	beam.RegisterDoFn(reflect.TypeFor[*readLinesFn]())
+	beam.RegisterDoFn(reflect.TypeFor[*traceLineFn]())
+	beam.RegisterDoFn(reflect.TypeFor[*letterLineFn]())
+	beam.RegisterDoFn(reflect.TypeFor[*writeLinesFn]())
 	register.Emitter2[beam.EventTime, []byte]()
 	register.Iter1[string]()
 }

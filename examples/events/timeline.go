@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"unicode"
@@ -15,7 +16,7 @@ import (
 )
 
 func init() {
-	register.DoFn2x2[[]byte, func(**pb.AgentEnvelope) bool, string, error](&timelineFn{})
+	beam.RegisterDoFn(reflect.TypeFor[*timelineFn]())
 	register.Iter1[*pb.AgentEnvelope]()
 }
 

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -20,8 +21,8 @@ import (
 )
 
 func init() {
-	register.DoFn2x0[*pb.TraceEvent, func(string, *pb.TraceEvent)](&toolCallFn{})
-	register.DoFn2x2[string, func(**pb.TraceEvent) bool, string, error](&toolFn{})
+	beam.RegisterDoFn(reflect.TypeFor[*toolCallFn]())
+	beam.RegisterDoFn(reflect.TypeFor[*toolFn]())
 	register.Emitter2[string, *pb.TraceEvent]()
 	register.Iter1[*pb.TraceEvent]()
 }

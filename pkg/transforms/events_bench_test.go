@@ -2,6 +2,7 @@ package transforms_test
 
 import (
 	"context"
+	"reflect"
 	"testing"
 
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
@@ -13,7 +14,7 @@ import (
 )
 
 func init() {
-	register.DoFn2x0[[]byte, func([]byte)](&repeatFn{})
+	beam.RegisterDoFn(reflect.TypeFor[*repeatFn]())
 	register.Function1x1(sameBytes)
 	register.Function1x0(dropBytes)
 	register.Function1x0(dropProjection)

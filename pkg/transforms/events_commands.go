@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
-	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"
 
 	"github.com/beamagents/beamagents-go/pkg/deadletter"
 	"github.com/beamagents/beamagents-go/pkg/events"
@@ -13,9 +12,9 @@ import (
 )
 
 func init() {
-	register.DoFn4x1[
-		context.Context, beam.EventTime, events.Envelope, func(*pb.ActivationErrorRecord), error,
-	](&deadCommandFn{})
+	registerDoFn((*deadCommandFn).ProcessElement, func(f *deadCommandFn, a []any) []any {
+		return result(f.ProcessElement(a[0].(context.Context), a[1].(beam.EventTime), a[2].(events.Envelope), a[3].(func(*pb.ActivationErrorRecord))))
+	})
 }
 
 // DeadLetteredCommands turns each command_dead_lettered of a

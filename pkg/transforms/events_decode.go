@@ -17,18 +17,15 @@ import (
 )
 
 func init() {
-	register.DoFn5x1[
-		context.Context, beam.EventTime, []byte,
-		func(events.Envelope), func(*pb.ActivationErrorRecord), error,
-	](&decodeEventFn{})
-	register.DoFn6x1[
-		context.Context, beam.EventTime, []byte, []byte,
-		func([]byte, events.Envelope), func(*pb.ActivationErrorRecord), error,
-	](&decodeKeyedEventFn{})
-	register.DoFn4x1[
-		context.Context, *pb.AgentEnvelope,
-		func(events.Envelope), func(*pb.ActivationErrorRecord), error,
-	](&decodeEnvelopeEventFn{})
+	registerDoFn((*decodeEventFn).ProcessElement, func(f *decodeEventFn, a []any) []any {
+		return result(f.ProcessElement(a[0].(context.Context), a[1].(beam.EventTime), a[2].([]byte), a[3].(func(events.Envelope)), a[4].(func(*pb.ActivationErrorRecord))))
+	})
+	registerDoFn((*decodeKeyedEventFn).ProcessElement, func(f *decodeKeyedEventFn, a []any) []any {
+		return result(f.ProcessElement(a[0].(context.Context), a[1].(beam.EventTime), a[2].([]byte), a[3].([]byte), a[4].(func([]byte, events.Envelope)), a[5].(func(*pb.ActivationErrorRecord))))
+	})
+	registerDoFn((*decodeEnvelopeEventFn).ProcessElement, func(f *decodeEnvelopeEventFn, a []any) []any {
+		return result(f.ProcessElement(a[0].(context.Context), a[1].(*pb.AgentEnvelope), a[2].(func(events.Envelope)), a[3].(func(*pb.ActivationErrorRecord))))
+	})
 	register.Emitter1[events.Envelope]()
 	register.Emitter2[[]byte, events.Envelope]()
 }

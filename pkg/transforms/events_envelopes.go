@@ -14,10 +14,9 @@ import (
 )
 
 func init() {
-	register.DoFn5x1[
-		context.Context, beam.EventTime, events.Envelope,
-		func(beam.EventTime, []byte, *pb.AgentEnvelope), func(*pb.ActivationErrorRecord), error,
-	](&eventEnvelopeFn{})
+	registerDoFn((*eventEnvelopeFn).ProcessElement, func(f *eventEnvelopeFn, a []any) []any {
+		return result(f.ProcessElement(a[0].(context.Context), a[1].(beam.EventTime), a[2].(events.Envelope), a[3].(func(beam.EventTime, []byte, *pb.AgentEnvelope)), a[4].(func(*pb.ActivationErrorRecord))))
+	})
 	register.Emitter3[beam.EventTime, []byte, *pb.AgentEnvelope]()
 }
 

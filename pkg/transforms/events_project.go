@@ -2,13 +2,15 @@ package transforms
 
 import (
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
-	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"
 
 	"github.com/beamagents/beamagents-go/pkg/events"
 )
 
 func init() {
-	register.DoFn1x1[events.Envelope, events.Projection](&projectFn{})
+	registerDoFn((*projectFn).ProcessElement, func(f *projectFn, a []any) []any {
+		r0 := f.ProcessElement(a[0].(events.Envelope))
+		return []any{r0}
+	})
 }
 
 // ProjectEvents gives the flat view of each event of a PCollection<events.Envelope>:

@@ -15,13 +15,12 @@ import (
 )
 
 func init() {
-	register.DoFn5x1[
-		context.Context, beam.EventTime, events.Envelope,
-		func([]byte, events.Envelope), func(*pb.ActivationErrorRecord), error,
-	](&keyByRunFn{})
-	register.DoFn4x1[
-		beam.Window, []byte, func(*events.Envelope) bool, func(beam.EventTime, *pb.TraceEvent), error,
-	](&traceRunFn{})
+	registerDoFn((*keyByRunFn).ProcessElement, func(f *keyByRunFn, a []any) []any {
+		return result(f.ProcessElement(a[0].(context.Context), a[1].(beam.EventTime), a[2].(events.Envelope), a[3].(func([]byte, events.Envelope)), a[4].(func(*pb.ActivationErrorRecord))))
+	})
+	registerDoFn((*traceRunFn).ProcessElement, func(f *traceRunFn, a []any) []any {
+		return result(f.ProcessElement(a[0].(beam.Window), a[1].([]byte), a[2].(func(*events.Envelope) bool), a[3].(func(beam.EventTime, *pb.TraceEvent))))
+	})
 	register.Iter1[events.Envelope]()
 	register.Emitter2[beam.EventTime, *pb.TraceEvent]()
 }
