@@ -13,9 +13,10 @@
 // an envelope itself fails, [Letter.Record] does not wrap it a second time: the result
 // is the first record again with Position.Redriven one higher.
 //
-// Records are deterministic. [Text] cleans what an error says: valid UTF-8, the first
-// line, at most 4 KiB, memory addresses replaced; stacks and the texts of protobuf-go,
-// which differ from binary to binary, never get in.
+// Records are deterministic. What an error says is cleaned: valid UTF-8, the first line
+// with text, at most 4 KiB, memory addresses and no-break spaces replaced. Our own texts
+// hold no stack and nothing of protobuf-go, whose words differ from binary to binary;
+// [Explain] has words of its own.
 //
 // # Limits
 //

@@ -2,6 +2,7 @@ package deadletter
 
 import (
 	"bytes"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,14 +12,20 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	strictjson "github.com/go-json-experiment/json"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/beamagents/beamagents-go/pkg/canonjson"
 	pb "github.com/beamagents/beamagents-go/proto/beam_agents/v1"
 )
 
-// MaxErrorBytes is the bound of an error text in a record, in bytes.
-const MaxErrorBytes = 4096
+const (
+	// MaxErrorBytes is the bound of an error text in a record, in bytes.
+	MaxErrorBytes = 4096
+	// MaxEventTimeMS is the last event time of an envelope: the last ms of the year 9999.
+	// The first is 0.
+	MaxEventTimeMS = 253402300799999
+)
 
 var (
 	// ErrForeign is the error of [Read] for a record that is not written by the rules of
@@ -92,7 +99,7 @@ type Position struct {
 type detail struct {
 	Code      Code      `json:"code"`
 	Error     string    `json:"error,omitempty"`
-	Input     *[]byte   `json:"input,omitempty"` // a pointer: an empty input is one, too
+	Input     *string   `json:"input,omitempty"` // base64; a pointer, as an empty input is one, too
 	InputKind InputKind `json:"input_kind"`
 	Position  *Position `json:"position,omitempty"`
 }
@@ -101,8 +108,8 @@ type detail struct {
 // dead letter is not wrapped again: the record in it is returned with its
 // Position.Redriven one higher, and this letter's own reason is dropped.
 //
-// It fails only on a reason or code that is not in the list, or a letter without a
-// kind of input that has one.
+// It fails only on a reason, code or kind of input that is not in the list, an input
+// without a kind, or a negative count.
 func (l Letter) Record() (*pb.ActivationErrorRecord, error) {
 	if !slices.Contains(codes[l.Reason], l.Code) {
 		return nil, fmt.Errorf("deadletter: code %q is not one of reason %q", l.Code, l.Reason)
@@ -117,8 +124,7 @@ func (l Letter) Record() (*pb.ActivationErrorRecord, error) {
 			return nil, errors.New("deadletter: an input needs its InputKind")
 		}
 	case BytesInput, EnvelopeInput, EventInput, IntentInput:
-		input := append([]byte{}, l.Input...) // never nil, which JSON writes as null
-		d.Input = &input
+		d.Input = new(base64.StdEncoding.EncodeToString(l.Input))
 	default:
 		return nil, fmt.Errorf("deadletter: %q is not a kind of input", l.InputKind)
 	}
@@ -126,6 +132,9 @@ func (l Letter) Record() (*pb.ActivationErrorRecord, error) {
 		if rec := redriven(l.Input); rec != nil {
 			return rec, nil
 		}
+	}
+	if l.Position.Redriven < 0 {
+		return nil, fmt.Errorf("deadletter: redriven %d times", l.Position.Redriven)
 	}
 	if l.Position != (Position{}) {
 		p := l.Position
@@ -158,18 +167,36 @@ func Read(rec *pb.ActivationErrorRecord) (Letter, error) {
 		return Letter{}, fmt.Errorf("deadletter: %w: detail is not canonical JSON", ErrForeign)
 	}
 	var d detail
-	if err := json.Unmarshal(text, &d); err != nil {
+	// Names in other letters are other names, as for every reader of canonical JSON.
+	if err := strictjson.Unmarshal(text, &d); err != nil {
 		return Letter{}, fmt.Errorf("deadletter: %w: detail has another shape", ErrForeign)
 	}
 	if !slices.Contains(codes[l.Reason], d.Code) {
 		return Letter{}, fmt.Errorf("deadletter: %w: reason %q with code %q", ErrForeign, l.Reason, d.Code)
 	}
 	l.Code, l.Error, l.InputKind = d.Code, d.Error, d.InputKind
-	if l.InputKind == "" {
+	switch l.InputKind {
+	case "":
 		l.InputKind = NoInput
+		fallthrough
+	case NoInput:
+		if d.Input != nil {
+			return Letter{}, fmt.Errorf("deadletter: %w: an input of no kind", ErrForeign)
+		}
+	case BytesInput, EnvelopeInput, EventInput, IntentInput:
+		if d.Input == nil {
+			return Letter{}, fmt.Errorf("deadletter: %w: no input of kind %q", ErrForeign, l.InputKind)
+		}
+		input, err := base64.StdEncoding.Strict().DecodeString(*d.Input)
+		if err != nil || strings.ContainsAny(*d.Input, "\r\n") { // which the decoder skips
+			return Letter{}, fmt.Errorf("deadletter: %w: the input is not base64", ErrForeign)
+		}
+		l.Input = input
+	default:
+		return Letter{}, fmt.Errorf("deadletter: %w: input of kind %q", ErrForeign, l.InputKind)
 	}
-	if d.Input != nil {
-		l.Input = *d.Input
+	if d.Position != nil && d.Position.Redriven < 0 {
+		return Letter{}, fmt.Errorf("deadletter: %w: redriven %d times", ErrForeign, d.Position.Redriven)
 	}
 	if d.Position != nil {
 		l.Position = *d.Position
@@ -178,8 +205,10 @@ func Read(rec *pb.ActivationErrorRecord) (Letter, error) {
 }
 
 // Wrap puts a record into the envelope in which it travels on an errors topic: same
-// key, same event time, the record's deterministic bytes as external event. It fails
-// on text that is not UTF-8.
+// key, same event time, the record's deterministic bytes as external event. A time
+// outside 0 to MaxEventTimeMS becomes the nearest of these in the envelope, which would
+// be no valid input otherwise, and stays in the record. It fails on text that is not
+// UTF-8.
 func Wrap(rec *pb.ActivationErrorRecord) (*pb.AgentEnvelope, error) {
 	b, err := proto.MarshalOptions{Deterministic: true}.Marshal(rec)
 	if err != nil {
@@ -187,7 +216,7 @@ func Wrap(rec *pb.ActivationErrorRecord) (*pb.AgentEnvelope, error) {
 	}
 	return &pb.AgentEnvelope{
 		EntityKey:   rec.GetEntityKey(),
-		EventTimeMs: rec.GetEventTimeMs(),
+		EventTimeMs: min(max(rec.GetEventTimeMs(), 0), MaxEventTimeMS),
 		Payload:     &pb.AgentEnvelope_ExternalEvent{ExternalEvent: b},
 	}, nil
 }
@@ -266,10 +295,17 @@ var address = regexp.MustCompile(`0x[0-9a-f]{6,16}`)
 // cleanText makes an error's text fit for a record: the same on every retry, valid
 // UTF-8, bounded.
 func cleanText(s string) string {
+	s = strings.TrimLeft(s, "\r\n")
 	if i := strings.IndexAny(s, "\r\n"); i >= 0 {
 		s = s[:i]
 	}
 	s = strings.ToValidUTF8(s, string(utf8.RuneError))
+	// An address of 18 bytes becomes 3: nothing behind this can be part of the result,
+	// and the search for addresses is slow.
+	const enough = 6*MaxErrorBytes + 18 + utf8.UTFMax
+	s = s[:min(len(s), enough)]
+	// protobuf-go writes one or the other, by the hash of the binary.
+	s = strings.ReplaceAll(s, "\u00a0", " ")
 	s = address.ReplaceAllLiteralString(s, "0x?")
 	if len(s) <= MaxErrorBytes {
 		return s

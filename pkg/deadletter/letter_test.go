@@ -107,6 +107,9 @@ func TestRecordRefuses(t *testing.T) {
 		"another reason's code": {Reason: deadletter.MalformedIntent, Code: deadletter.Oversize},
 		"no code":               {Reason: deadletter.MalformedIntent},
 		"an input of no kind":   {Reason: deadletter.MalformedIntent, Code: deadletter.Unparsable, Input: []byte("x")},
+		"redriven less than never": {
+			Reason: deadletter.HITLTimeout, Code: deadletter.Dropped, Position: deadletter.Position{Redriven: -1},
+		},
 		"an unknown kind": {
 			Reason: deadletter.MalformedIntent, Code: deadletter.Unparsable, InputKind: "letter", Input: []byte("x"),
 		},
@@ -123,12 +126,18 @@ func TestErrorText(t *testing.T) {
 		"as it is":          {"boom", "boom"},
 		"first line":        {"boom\ngoroutine 1 [running]:", "boom"},
 		"windows line":      {"boom\r\nmore", "boom"},
-		"nothing before it": {"\nboom", ""},
-		"invalid UTF-8":     {"a\xff\xfeb", "a\ufffdb"},
-		"address":           {"at 0xc000012345, 0xdeadbe", "at 0x?, 0x?"},
-		"no address":        {"0xdeadb 0XDEADBEEF 0xg00000", "0xdeadb 0XDEADBEEF 0xg00000"},
-		"a long number":     {"0x" + strings.Repeat("a", 20), "0x?aaaa"},
-		"long":              {long, long[:deadletter.MaxErrorBytes]},
+		"nothing before it": {"\r\n\nboom\nmore", "boom"},
+		"only lines":        {"\n\n", ""},
+		"no-break space":    {"proto:\u00a0syntax error", "proto: syntax error"},
+		"addresses alone": {
+			strings.Repeat("0x0123456789abcdef", 2000), strings.Repeat("0x?", deadletter.MaxErrorBytes/3) + "0",
+		},
+		"long and invalid": {strings.Repeat("\xff", 1<<20) + "boom", "\ufffdboom"},
+		"invalid UTF-8":    {"a\xff\xfeb", "a\ufffdb"},
+		"address":          {"at 0xc000012345, 0xdeadbe", "at 0x?, 0x?"},
+		"no address":       {"0xdeadb 0XDEADBEEF 0xg00000", "0xdeadb 0XDEADBEEF 0xg00000"},
+		"a long number":    {"0x" + strings.Repeat("a", 20), "0x?aaaa"},
+		"long":             {long, long[:deadletter.MaxErrorBytes]},
 		"long, cut in a rune": {
 			"x" + long, "x" + long[:deadletter.MaxErrorBytes-2],
 		},
@@ -168,6 +177,24 @@ func TestReadForeign(t *testing.T) {
 		"reason unknown":         func(r *pb.ActivationErrorRecord) { r.Reason = "budget_exceeded" },
 		"input is not base64":    func(r *pb.ActivationErrorRecord) { r.Detail = `{"code":"unparsable","input":"%"}` },
 		"position is a number":   func(r *pb.ActivationErrorRecord) { r.Detail = `{"code":"unparsable","position":1}` },
+		"code in capitals":       func(r *pb.ActivationErrorRecord) { r.Detail = `{"CODE":"unparsable"}` },
+		"code is null":           func(r *pb.ActivationErrorRecord) { r.Detail = `{"code":null}` },
+		"loose base64": func(r *pb.ActivationErrorRecord) {
+			r.Detail = `{"code":"unparsable","input":"eB==","input_kind":"bytes"}`
+		},
+		"base64 in two lines": func(r *pb.ActivationErrorRecord) {
+			r.Detail = `{"code":"unparsable","input":"eA\n==","input_kind":"bytes"}`
+		},
+		"input of no kind": func(r *pb.ActivationErrorRecord) { r.Detail = `{"code":"unparsable","input":"eA=="}` },
+		"input for none": func(r *pb.ActivationErrorRecord) {
+			r.Detail = `{"code":"unparsable","input":"eA==","input_kind":"none"}`
+		},
+		"kind without input": func(r *pb.ActivationErrorRecord) { r.Detail = `{"code":"unparsable","input_kind":"bytes"}` },
+		"unknown kind": func(r *pb.ActivationErrorRecord) {
+			r.Detail = `{"code":"unparsable","input":"eA==","input_kind":"zzz"}`
+		},
+		"redriven below 0":    func(r *pb.ActivationErrorRecord) { r.Detail = `{"code":"unparsable","position":{"redriven":-3}}` },
+		"redriven a fraction": func(r *pb.ActivationErrorRecord) { r.Detail = `{"code":"unparsable","position":{"redriven":1.5}}` },
 		"redriven is text": func(r *pb.ActivationErrorRecord) {
 			r.Detail = `{"code":"unparsable","position":{"redriven":"2"}}`
 		},
@@ -179,8 +206,8 @@ func TestReadForeign(t *testing.T) {
 		}
 	}
 	newer := proto.CloneOf(ours)
-	newer.Detail = `{"code":"unparsable","input":"eA==","input_kind":"bytes","severity":9}`
-	if l, err := deadletter.Read(newer); err != nil || string(l.Input) != "x" {
+	newer.Detail = `{"Input":"zzz","code":"unparsable","input":"eA==","input_kind":"bytes","position":{"Redriven":7},"severity":9}`
+	if l, err := deadletter.Read(newer); err != nil || string(l.Input) != "x" || l.Position.Redriven != 0 {
 		t.Errorf("a member of a newer version: %+v, %v", l, err)
 	}
 }
@@ -218,6 +245,19 @@ func TestWrapForeignRecords(t *testing.T) {
 		}
 		if diff := cmp.Diff(tc.rec, back, protocmp.Transform()); diff != "" {
 			t.Errorf("unwrapped (-want +got):\n%s", diff)
+		}
+	}
+}
+
+// An errors topic is a valid input, so its envelopes are in time, whatever failed.
+func TestWrapKeepsTimesInRange(t *testing.T) {
+	for ms, want := range map[int64]int64{
+		-5: 0, 0: 0, deadletter.MaxEventTimeMS: deadletter.MaxEventTimeMS, deadletter.MaxEventTimeMS + 1: deadletter.MaxEventTimeMS,
+	} {
+		env, _ := mustWrap(t, &pb.ActivationErrorRecord{Reason: "function_error", EventTimeMs: ms})
+		rec, err := deadletter.Unwrap(env)
+		if err != nil || env.GetEventTimeMs() != want || rec.GetEventTimeMs() != ms {
+			t.Errorf("time %d: envelope at %d, record at %d, %v", ms, env.GetEventTimeMs(), rec.GetEventTimeMs(), err)
 		}
 	}
 }
@@ -406,7 +446,7 @@ func drawLetter(t *rapid.T) deadletter.Letter {
 		Position: deadletter.Position{
 			Seq: number.Draw(t, "seq"), Step: number.Draw(t, "step"), LastEvent: rapid.String().Draw(t, "last"),
 			Intents: number.Draw(t, "intents"), ModelCalls: number.Draw(t, "calls"), IntentID: rapid.String().Draw(t, "id"),
-			DeadlineMS: number.Draw(t, "deadline"), Arrival: number.Draw(t, "arrival"), Redriven: rapid.Int64().Draw(t, "redriven"),
+			DeadlineMS: number.Draw(t, "deadline"), Arrival: number.Draw(t, "arrival"), Redriven: rapid.Int64Min(0).Draw(t, "redriven"),
 		},
 	}
 	if l.InputKind != deadletter.NoInput {

@@ -37,9 +37,12 @@ type Mapped struct {
 //
 // An element on which fn returns an error or nil, panics or calls runtime.Goexit is a
 // dead letter function_error with the envelope as it came in; so is one for which fn
-// returns an envelope that cannot be encoded. The rest of the bundle goes on. fn may
-// change and return the envelope it is given: it is a copy. The element keeps its
-// timestamp, also when fn changes event_time_ms.
+// returns an envelope that ParseEnvelopes would refuse. The rest of the bundle goes on.
+// fn may change and return the envelope it is given: it is a copy. The element keeps
+// its timestamp, also when fn changes event_time_ms.
+//
+// fn has no time limit: one that blocks, blocks its bundle. A panic in a goroutine that
+// fn starts ends the worker, as everywhere in Go.
 //
 // A worker finds fn by its name. It must be a function declared at package level: a
 // closure or a method value is refused. Register it in an init function with
@@ -118,15 +121,15 @@ func (f *mapFn) call(ctx context.Context, env *pb.AgentEnvelope) (out *pb.AgentE
 		defer close(done)
 		defer func() {
 			if p := recover(); p != nil {
-				out, code, text = nil, deadletter.Panicked, fmt.Sprint(p)
+				said := describe(p) // first: it is the user's code again, and may call Goexit
+				out, code, text = nil, deadletter.Panicked, said
 			}
 		}()
 		result, err := f.fn(ctx, env)
 		switch {
 		case err != nil:
-			// Sprint survives an Error method that panics.
-			reason := fmt.Sprint(err)
-			code, text = deadletter.Failed, reason
+			said := describe(err)
+			code, text = deadletter.Failed, said
 		case result == nil:
 			code, text = deadletter.Failed, "the function returned neither an envelope nor an error"
 		default:
@@ -137,16 +140,31 @@ func (f *mapFn) call(ctx context.Context, env *pb.AgentEnvelope) (out *pb.AgentE
 	return out, code, text
 }
 
+// describe is what an error or a panic says of itself. Its method may panic in turn,
+// with a value that does the same, so that no text comes of it.
+func describe(v any) (text string) {
+	defer func() {
+		if recover() != nil {
+			text = fmt.Sprintf("a %T that panics when it is asked what is wrong", v)
+		}
+	}()
+	return fmt.Sprint(v)
+}
+
 // detach returns an envelope as its bytes say it, free of what the user's code may
-// still hold. One that cannot be encoded would fail the coder, and so the bundle.
+// still hold. What a later step could not use, or the coder not encode, is refused
+// here, where the input is at hand.
 func detach(env *pb.AgentEnvelope) (*pb.AgentEnvelope, deadletter.Code, string) {
-	out := new(pb.AgentEnvelope)
 	b, err := proto.Marshal(env)
-	if err == nil {
-		err = proto.Unmarshal(b, out)
-	}
 	if err != nil {
-		return nil, deadletter.Failed, "the function returned an envelope with text that is not UTF-8"
+		return nil, deadletter.Failed, "the function returned an envelope that has no encoding: text that is not UTF-8"
+	}
+	out := new(pb.AgentEnvelope)
+	if err := proto.Unmarshal(b, out); err != nil {
+		return nil, deadletter.Failed, "the function returned an envelope that cannot be read: " + deadletter.Explain(b, out)
+	}
+	if _, text := unusable(out); text != "" {
+		return nil, deadletter.Failed, "the function returned an envelope that cannot be used: " + text
 	}
 	return out, "", ""
 }

@@ -18,8 +18,7 @@ import (
 // DefaultMaxBytes is the default bound of an envelope's encoding: 10 MiB.
 const DefaultMaxBytes = 10 << 20
 
-// maxEventTimeMS is the last ms of the year 9999.
-const maxEventTimeMS = 253402300799999
+const maxEventTimeMS = deadletter.MaxEventTimeMS
 
 func init() {
 	registerDoFn((*parseFn).ProcessElement, func(f *parseFn, a []any) []any {
@@ -33,7 +32,7 @@ func init() {
 // ParseParams are the options of [ParseEnvelopes].
 type ParseParams struct {
 	// MaxEnvelopeBytes bounds the encoding of one envelope, in bytes; 0 is
-	// DefaultMaxBytes. Longer elements are dead letters, unparsed and whole.
+	// DefaultMaxBytes. Longer elements are dead letters, and kept whole.
 	MaxEnvelopeBytes int
 	// KeepTimestamps leaves each element at the timestamp it has. By default an
 	// envelope is emitted at its event_time_ms, so that timers and windows downstream
@@ -122,13 +121,19 @@ func parseEnvelope(raw []byte, maxBytes int) (env *pb.AgentEnvelope, code deadle
 	if err := proto.Unmarshal(raw, env); err != nil {
 		return nil, deadletter.Unparsable, deadletter.Explain(raw, env)
 	}
+	code, text = unusable(env)
+	return env, code, text
+}
+
+// unusable says why a step could do nothing with an envelope, if so.
+func unusable(env *pb.AgentEnvelope) (code deadletter.Code, text string) {
 	switch t := env.GetEventTimeMs(); {
 	case env.GetPayload() == nil && len(env.ProtoReflect().GetUnknown()) == 0:
-		return env, deadletter.EmptyPayload, emptyPayload
+		return deadletter.EmptyPayload, emptyPayload
 	case t < 0 || t > maxEventTimeMS:
-		return env, deadletter.BadEventTime, fmt.Sprintf("event_time_ms is %d, the range is 0 to %d", t, int64(maxEventTimeMS))
+		return deadletter.BadEventTime, fmt.Sprintf("event_time_ms is %d, the range is 0 to %d", t, int64(maxEventTimeMS))
 	}
-	return env, "", ""
+	return "", ""
 }
 
 const emptyPayload = "the envelope has no payload"

@@ -282,6 +282,12 @@ func TestParseEnvelopesRedriven(t *testing.T) {
 	}
 	onBothRunners(t, func(s beam.Scope) {
 		parsed := transforms.ParseEnvelopes(s, transforms.ParseParams{}, source(s, canonical(env)))
+		equals(s, beam.ParDo(s, stampedEnvelope, parsed.Envelopes), []string{fmt.Sprintf("0 %x", canonical(env))})
+		equals(s, beam.ParDo(s, stampedLetter, parsed.Errors), nil)
+	}, wantCounters(map[string]int64{"envelopes_parsed": 1}))
+	env.EventTimeMs = -5
+	onBothRunners(t, func(s beam.Scope) {
+		parsed := transforms.ParseEnvelopes(s, transforms.ParseParams{}, source(s, canonical(env)))
 		equals(s, beam.ParDo(s, stampedEnvelope, parsed.Envelopes), nil)
 		equals(s, beam.ParDo(s, stampedLetter, parsed.Errors), []string{fmt.Sprintf(
 			"-inf function_error/error key=k time=-5 envelope=%x redriven=1: boom", canonical(event(-5, "k", "e")))})
@@ -421,6 +427,19 @@ type badError struct{}
 
 func (*badError) Error() string { panic("no words") }
 
+// worseError panics with itself, which the formatter of a panic asks again.
+type worseError struct{}
+
+func (worseError) Error() string { panic(worseError{}) }
+
+// exitError ends the goroutine that asks it.
+type exitError struct{}
+
+func (exitError) Error() string {
+	runtime.Goexit()
+	return ""
+}
+
 var escaped *int
 
 // userFunction does what its event says, after changing its argument.
@@ -433,6 +452,20 @@ func userFunction(_ context.Context, env *pb.AgentEnvelope) (*pb.AgentEnvelope, 
 		return env, errors.New("no price\nat all")
 	case "bad error":
 		return nil, &badError{}
+	case "worse error":
+		return nil, worseError{}
+	case "worse panic":
+		panic(worseError{})
+	case "exit error":
+		return nil, exitError{}
+	case "exit panic":
+		panic(exitError{})
+	case "empty":
+		return &pb.AgentEnvelope{}, nil
+	case "too early":
+		env.EventTimeMs = -1
+	case "broken unknown":
+		env.ProtoReflect().SetUnknown([]byte{0x43})
 	case "panic":
 		escaped = new(int)
 		panic(fmt.Sprintf("at 0x%x", uintptr(unsafe.Pointer(escaped))))
@@ -462,7 +495,16 @@ func TestMapEnvelopes(t *testing.T) {
 		"nil map":     "panic: assignment to entry in nil map",
 		"exit":        "exit: the function called runtime.Goexit",
 		"nil":         "error: the function returned neither an envelope nor an error",
-		"bad text":    "error: the function returned an envelope with text that is not UTF-8",
+		"bad text":    "error: the function returned an envelope that has no encoding: text that is not UTF-8",
+		"worse error": "error: a transforms_test.worseError that panics when it is asked what is wrong",
+		"worse panic": "panic: a transforms_test.worseError that panics when it is asked what is wrong",
+		"exit error":  "exit: the function called runtime.Goexit",
+		"exit panic":  "exit: the function called runtime.Goexit",
+		"empty":       "error: the function returned an envelope that cannot be used: the envelope has no payload",
+		"too early": "error: the function returned an envelope that cannot be used: " +
+			"event_time_ms is -1, the range is 0 to 253402300799999",
+		"broken unknown": "error: the function returned an envelope that cannot be read: " +
+			"byte 29: field 8 of AgentEnvelope is cut short",
 	}
 	inputs := [][]byte{canonical(event(1, "k", "good")), canonical(event(2, "k", "later"))}
 	var letters []string
