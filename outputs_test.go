@@ -62,17 +62,29 @@ func errorOutputs(t *testing.T) map[string]string {
 // dropped lists the calls in a file whose dead letters nobody reads.
 func dropped(fset *token.FileSet, file *ast.File, outputs map[string]string) []string {
 	var found []string
+	local := "transforms" // the name that the file gives the package
+	for _, i := range file.Imports {
+		if i.Name != nil && i.Path.Value == `"`+module+`/pkg/transforms"` {
+			local = i.Name.Name
+		}
+	}
+	// Variables are told apart by their declaration, not by their name: closures may
+	// use one name for several.
+	type output struct {
+		variable *ast.Object //nolint:staticcheck // enough within one file, and needs no types
+		name     string
+	}
 	for _, decl := range file.Decls {
-		read := map[string]bool{}            // "v.Errors"
-		held := map[*ast.CallExpr]string{}   // the variable that a call is assigned to
-		direct := map[*ast.CallExpr]string{} // the output that a call's result is asked for at once
-		handedOn := map[*ast.CallExpr]bool{} // returned to the caller
+		read := map[output]bool{}
+		held := map[*ast.CallExpr]*ast.Ident{} // the variable that a call is assigned to
+		direct := map[*ast.CallExpr]string{}   // the output that a call's result is asked for at once
+		handedOn := map[*ast.CallExpr]bool{}   // returned to the caller
 		ast.Inspect(decl, func(n ast.Node) bool {
 			switch n := n.(type) {
 			case *ast.SelectorExpr:
 				switch x := n.X.(type) {
 				case *ast.Ident:
-					read[x.Name+"."+n.Sel.Name] = true
+					read[output{x.Obj, n.Sel.Name}] = true
 				case *ast.CallExpr:
 					direct[x] = n.Sel.Name
 				}
@@ -80,7 +92,7 @@ func dropped(fset *token.FileSet, file *ast.File, outputs map[string]string) []s
 				for i, rhs := range n.Rhs {
 					if call, ok := rhs.(*ast.CallExpr); ok && i < len(n.Lhs) {
 						if id, ok := n.Lhs[i].(*ast.Ident); ok {
-							held[call] = id.Name
+							held[call] = id
 						}
 					}
 				}
@@ -102,13 +114,15 @@ func dropped(fset *token.FileSet, file *ast.File, outputs map[string]string) []s
 			if !ok {
 				return true
 			}
-			if pkg, ok := sel.X.(*ast.Ident); !ok || pkg.Name != "transforms" {
+			if pkg, ok := sel.X.(*ast.Ident); !ok || pkg.Name != local {
 				return true
 			}
-			output, ok := outputs[sel.Sel.Name]
-			if ok && !handedOn[call] && direct[call] != output && !read[held[call]+"."+output] {
+			name, ok := outputs[sel.Sel.Name]
+			v := held[call]
+			kept := v != nil && v.Obj != nil && read[output{v.Obj, name}]
+			if ok && !handedOn[call] && direct[call] != name && !kept {
 				found = append(found, fmt.Sprintf("%s: %s of transforms.%s is dropped",
-					fset.Position(call.Pos()), output, sel.Sel.Name))
+					fset.Position(call.Pos()), name, sel.Sel.Name))
 			}
 			return true
 		})
@@ -146,7 +160,7 @@ func TestNoExampleOrTestDropsErrors(t *testing.T) {
 }
 
 func TestDroppedErrorsAreFound(t *testing.T) {
-	const head = "package p\nfunc f() any {\n"
+	const head = "package p\nimport tr \"" + module + "/pkg/transforms\"\nfunc f() any {\n"
 	outputs := map[string]string{"ParseEnvelopes": "Errors", "EncodeErrors": "TooLarge"}
 	for body, want := range map[string]int{
 		"parsed := transforms.ParseEnvelopes(s); use(parsed.Envelopes)":                       1,
@@ -159,11 +173,13 @@ func TestDroppedErrorsAreFound(t *testing.T) {
 		"use(transforms.ParseEnvelopes(s).Errors)":                                            0,
 		"encoded := transforms.EncodeErrors(s); func() { use(encoded.TooLarge) }()":           0,
 		"return transforms.ParseEnvelopes(s)":                                                 0,
-		"keyed := transforms.KeyByEntity(s); use(keyed)":                                      0,
-		"other.ParseEnvelopes(s)":                                                             0,
+		"func() { p := transforms.ParseEnvelopes(s); use(p.Errors) }(); func() { p := transforms.ParseEnvelopes(s); use(p.Envelopes) }()": 1,
+		"var p T; p = transforms.ParseEnvelopes(s); use(p.Errors)":                                                                        0,
+		"keyed := transforms.KeyByEntity(s); use(keyed)":                                                                                  0,
+		"other.ParseEnvelopes(s)": 0,
 	} {
 		fset := token.NewFileSet()
-		file, err := parser.ParseFile(fset, "p.go", head+body+"\n}", 0)
+		file, err := parser.ParseFile(fset, "p.go", head+strings.ReplaceAll(body, "transforms.", "tr.")+"\n}", 0)
 		if err != nil {
 			t.Fatal(err)
 		}
