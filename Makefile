@@ -5,6 +5,8 @@ SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 BIN := $(CURDIR)/.bin
 FUZZTIME ?= 5s
+BENCHRUNS ?= 10
+BENCHTIME ?= 10ms
 GO_PACKAGES := ./...
 
 .PHONY: help
@@ -35,9 +37,18 @@ fuzz: ## Run each fuzz target for FUZZTIME (5s).
 		done; \
 	done
 
+# Whole runs, one after the other, so that a busy moment of the machine hits all that is
+# compared. GOGC gives a process of 6 MB the collector of a worker with a heap of 60 MB.
 .PHONY: bench
-bench: ## Run the benchmarks.
-	go test -run '^$$' -bench . -benchmem $(GO_PACKAGES)
+bench: ## Print the table of ratios of docs/performance.md: medians of BENCHRUNS (10) runs.
+	@mkdir -p out/bench
+	go test -c -o out/bench/coders.test ./pkg/coders
+	go test -c -o out/bench/transforms.test ./pkg/transforms
+	@: >out/bench/runs.txt; for run in $$(seq $(BENCHRUNS)); do \
+		(cd pkg/coders && GOGC=1000 ../../out/bench/coders.test -test.run '^$$' -test.bench '^BenchmarkCoder$$' -test.benchtime $(BENCHTIME)); \
+		(cd pkg/transforms && GOGC=1000 ../../out/bench/transforms.test -test.run '^$$' -test.bench '^BenchmarkPrism$$' -test.benchtime 1x 2>&1); \
+	done >>out/bench/runs.txt
+	@go -C tools run ./ratios <out/bench/runs.txt
 
 .PHONY: soak
 soak: ## Run the long tests: millions of elements, and gigabytes of messages, in flat memory.

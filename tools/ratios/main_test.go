@@ -1,0 +1,33 @@
+package main
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+)
+
+func TestRun(t *testing.T) {
+	const in = `goos: linux
+BenchmarkCoder/message=A/size=1KiB/op=encode/by=ours-2   	100	 50 ns/op	 8 B/op	 1 allocs/op
+BenchmarkCoder/message=A/size=1KiB/op=encode/by=ours-2   	100	 900 ns/op	 8 B/op	 1 allocs/op
+BenchmarkCoder/message=A/size=1KiB/op=encode/by=ours-2   	100	 40.0 ns/op
+BenchmarkCoder/message=A/size=1KiB/op=encode/by=beam-2   	100	 100 ns/op
+BenchmarkCoder/message=A/size=1KiB/op=encode/by=copy   	100	 10 ns/op
+BenchmarkPrism/transform=T/by=identity-2   	1	 90 ns/op	 3 elements/s
+BenchmarkPrism/transform=T/by=ours-2   	1	 100 ns/op	 3 elements/s
+BenchmarkOther-2   	1	 100 ns/op
+`
+	const want = `| what | 1KiB |
+|---|---|
+| A encode | **0.50** - 0.20 |
+| A decode | **-** - - |
+| T | **0.90** |
+`
+	var out bytes.Buffer
+	if err := run(strings.NewReader(in), &out); err != nil || out.String() != want {
+		t.Errorf("run = %v, printed\n%s", err, &out)
+	}
+	if err := run(strings.NewReader("PASS\n"), &out); err == nil {
+		t.Error("no benchmarks are no error")
+	}
+}
