@@ -26,6 +26,7 @@ install: ## Install the command line.
 .PHONY: test
 test: ## Run all tests with the race detector, then each fuzz target for 5 seconds.
 	go test -race -timeout 15m $(GO_PACKAGES)
+	go -C tools test ./ratios
 	@$(MAKE) --no-print-directory fuzz
 
 .PHONY: fuzz

@@ -103,7 +103,12 @@ func (s *shape) fits(b []byte, n *counts) bool {
 		}
 		v := uint64(b[i])
 		i++
-		if v >= 0x80 { // most numbers and lengths are below
+		switch { // most numbers and lengths have one byte or two
+		case v < 0x80:
+		case i < len(b) && b[i] < 0x80:
+			v = v&0x7f | uint64(b[i])<<7
+			i++
+		default:
 			var size int
 			if v, size = binary.Uvarint(b[i-1:]); size <= 0 {
 				return false

@@ -16,10 +16,7 @@ import (
 func init() {
 	register.Function2x0(benchmarkBytes)
 	register.Function2x0(benchmarkKeyed)
-	register.Function2x0(benchmarkParsed)
 	register.Function2x0(identityBytes)
-	register.Function2x0(identityEnvelope)
-	register.Emitter1[*pb.AgentEnvelope]()
 	register.Function3x0(identityKeyed)
 	register.Function1x0(drainEnvelope)
 	register.Function1x0(drainBytes)
@@ -54,12 +51,6 @@ func benchmarkBytes(_ []byte, emit func([]byte)) {
 	}
 }
 
-func benchmarkParsed(_ []byte, emit func(*pb.AgentEnvelope)) {
-	for i := range benchmarkEnvelopes {
-		emit(benchmarkEnvelope(i))
-	}
-}
-
 func benchmarkKeyed(_ []byte, emit func([]byte, *pb.AgentEnvelope)) {
 	for i := range benchmarkEnvelopes {
 		env := benchmarkEnvelope(i)
@@ -68,8 +59,6 @@ func benchmarkKeyed(_ []byte, emit func([]byte, *pb.AgentEnvelope)) {
 }
 
 func identityBytes(raw []byte, emit func([]byte)) { emit(raw) }
-
-func identityEnvelope(env *pb.AgentEnvelope, emit func(*pb.AgentEnvelope)) { emit(env) }
 
 func identityKeyed(key []byte, env *pb.AgentEnvelope, emit func([]byte, *pb.AgentEnvelope)) {
 	emit(key, env)
@@ -105,10 +94,6 @@ func BenchmarkPrism(b *testing.B) {
 			parsed := transforms.ParseEnvelopes(s, transforms.ParseParams{}, raw(s))
 			beam.ParDo0(s, drainEnvelope, parsed.Envelopes)
 			beam.ParDo0(s, drainError, parsed.Errors)
-		}},
-		{"transform=ParseEnvelopes/by=identity_of_envelopes", func(s beam.Scope) {
-			envelopes := beam.ParDo(s, benchmarkParsed, beam.Impulse(s))
-			beam.ParDo0(s, drainEnvelope, beam.ParDo(s, identityEnvelope, envelopes))
 		}},
 		{"transform=Route/by=identity", func(s beam.Scope) {
 			beam.ParDo0(s, drainKeyedEnvelope, beam.ParDo(s, identityKeyed, keyed(s)))
