@@ -28,6 +28,9 @@ import (
 	"github.com/beamagents/beamagents-go/pkg/transforms"
 )
 
+// exampleNamespace is the namespace of this example's own counter.
+const exampleNamespace = "beam_agents.examples.route"
+
 // options are the flags, checked.
 type options struct {
 	input, out, format, runner string
@@ -40,6 +43,10 @@ func main() {
 	flag.StringVar(&o.format, "format", "", "jsonl (protobuf JSON, one a line) or delimited (varint length and bytes); by default from the file's name")
 	flag.Usage = func() {
 		fmt.Fprintln(os.Stderr, "usage: route --input FILE --out DIR [--format jsonl|delimited] [--runner prism|direct]")
+		for _, name := range []string{"input", "out", "format"} {
+			fmt.Fprintf(os.Stderr, "  --%-8s %s\n", name, flag.Lookup(name).Usage)
+		}
+		fmt.Fprintln(os.Stderr, "  --runner   prism, the embedded runner (default), or direct, Beam's legacy one")
 	}
 	flag.Parse()
 	o.runner = *runners.Runner
@@ -130,8 +137,11 @@ func build(s beam.Scope, o options) {
 
 // printCounts prints our counters: what was routed where, and what was not and why.
 func printCounts(w io.Writer, counters []metrics.CounterResult) error {
-	counts := map[string]int64{}
+	counts, leftOut := map[string]int64{}, int64(0)
 	for _, c := range counters {
+		if c.Key.Namespace == exampleNamespace {
+			leftOut += c.Result() // its only counter
+		}
 		if c.Key.Namespace == transforms.MetricsNamespace {
 			counts[c.Key.Name] += c.Result()
 		}
@@ -155,6 +165,9 @@ func printCounts(w io.Writer, counters []metrics.CounterResult) error {
 	}
 	section("routed", "envelopes_routed_", []string{"event", "tool_result", "approval", "export_request"})
 	section("dead letters", "errors_", reasons)
+	if leftOut > 0 {
+		fmt.Fprintf(&text, "%d routed envelopes have fields of a newer schema, which the .jsonl files leave out\n", leftOut)
+	}
 	_, err := io.WriteString(w, text.String())
 	return err
 }

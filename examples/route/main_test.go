@@ -240,6 +240,26 @@ func TestOutputsOfAnEarlierRunGo(t *testing.T) {
 	}
 }
 
+// What JSON cannot say is said on the way out.
+func TestNewerFieldsAreCounted(t *testing.T) {
+	newer := &pb.ToolResult{IntentId: "i"}
+	newer.ProtoReflect().SetUnknown([]byte{0xa0, 0x1f, 0x2a})
+	b, err := proto.Marshal(&pb.AgentEnvelope{Payload: &pb.AgentEnvelope_ToolResult{ToolResult: newer}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	in := filepath.Join(t.TempDir(), "in.binpb")
+	if err := os.WriteFile(in, append(binary.AppendUvarint(nil, uint64(len(b))), b...), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, runner := range []string{"prism", "direct"} {
+		stdout, stderr, status := route(t, "--input", in, "--out", t.TempDir(), "--runner", runner)
+		if status != 0 || !strings.HasSuffix(stdout, "\n1 routed envelopes have fields of a newer schema, which the .jsonl files leave out\n") {
+			t.Errorf("%s: status %d, %s%s", runner, status, stderr, stdout)
+		}
+	}
+}
+
 func TestReadJSONL(t *testing.T) {
 	good := `{"entityKey":"aw==","externalEvent":"e30="}`
 	for name, tc := range map[string]struct {
@@ -250,6 +270,7 @@ func TestReadJSONL(t *testing.T) {
 		"empty":              {"", 0, nil},
 		"blank lines":        {"\n \n\r\n" + good + "\n\n", 1, nil},
 		"no newline at end":  {good, 1, nil},
+		"byte order mark":    {"\xef\xbb\xbf" + good + "\n", 1, nil},
 		"Windows lines":      {good + "\r\n" + good + "\r\n", 2, nil},
 		"broken first":       {"{\n" + good, 1, []string{"{|line 1 is not JSON: unexpected end of JSON input at byte 1"}},
 		"broken last":        {good + "\nx", 1, []string{"x|line 2 is not JSON: invalid character 'x' looking for beginning of value at byte 1"}},

@@ -85,6 +85,9 @@ func readJSONL(r *bufio.Reader, emit func([]byte), bury func(input []byte, text 
 		if last = errors.Is(err, io.EOF); err != nil && !last {
 			return err
 		}
+		if number == 1 {
+			line = bytes.TrimPrefix(line, []byte("\xef\xbb\xbf")) // a byte order mark
+		}
 		line = bytes.TrimRight(line, "\r\n")
 		if len(bytes.TrimSpace(line)) > 0 {
 			raw, text := encodeLine(line)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
@@ -17,6 +18,7 @@ import (
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"
 	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/beamagents/beamagents-go/pkg/canonjson"
 	"github.com/beamagents/beamagents-go/pkg/deadletter"
@@ -73,40 +75,56 @@ func prepare(dir string, input fs.FileInfo) error {
 
 type eventLineFn struct{}
 
-func (*eventLineFn) ProcessElement(ts beam.EventTime, key, event []byte) (string, error) {
-	return envelopeLine(ts, key, &pb.AgentEnvelope{Payload: &pb.AgentEnvelope_ExternalEvent{ExternalEvent: event}})
+func (*eventLineFn) ProcessElement(ctx context.Context, ts beam.EventTime, key, event []byte) (string, error) {
+	return envelopeLine(ctx, ts, key, &pb.AgentEnvelope{Payload: &pb.AgentEnvelope_ExternalEvent{ExternalEvent: event}})
 }
 
 type toolResultLineFn struct{}
 
-func (*toolResultLineFn) ProcessElement(ts beam.EventTime, key []byte, r *pb.ToolResult) (string, error) {
-	return envelopeLine(ts, key, &pb.AgentEnvelope{Payload: &pb.AgentEnvelope_ToolResult{ToolResult: r}})
+func (*toolResultLineFn) ProcessElement(ctx context.Context, ts beam.EventTime, key []byte, r *pb.ToolResult) (string, error) {
+	return envelopeLine(ctx, ts, key, &pb.AgentEnvelope{Payload: &pb.AgentEnvelope_ToolResult{ToolResult: r}})
 }
 
 type approvalLineFn struct{}
 
-func (*approvalLineFn) ProcessElement(ts beam.EventTime, key []byte, a *pb.AgentEnvelope_Approval) (string, error) {
-	return envelopeLine(ts, key, &pb.AgentEnvelope{Payload: &pb.AgentEnvelope_Approval_{Approval: a}})
+func (*approvalLineFn) ProcessElement(ctx context.Context, ts beam.EventTime, key []byte, a *pb.AgentEnvelope_Approval) (string, error) {
+	return envelopeLine(ctx, ts, key, &pb.AgentEnvelope{Payload: &pb.AgentEnvelope_Approval_{Approval: a}})
 }
 
 type exportRequestLineFn struct{}
 
 func (*exportRequestLineFn) ProcessElement(
-	ts beam.EventTime, key []byte, r *pb.AgentEnvelope_StateExportRequest,
+	ctx context.Context, ts beam.EventTime, key []byte, r *pb.AgentEnvelope_StateExportRequest,
 ) (string, error) {
-	return envelopeLine(ts, key, &pb.AgentEnvelope{Payload: &pb.AgentEnvelope_ExportRequest{ExportRequest: r}})
+	return envelopeLine(ctx, ts, key, &pb.AgentEnvelope{Payload: &pb.AgentEnvelope_ExportRequest{ExportRequest: r}})
 }
 
+// leftOut counts envelopes with fields of a newer schema.
+var leftOut = beam.NewCounter(exampleNamespace, "newer_fields_left_out")
+
 // envelopeLine is an envelope in protobuf JSON. Canonical, since protojson's own
-// spacing differs from binary to binary.
-func envelopeLine(ts beam.EventTime, key []byte, env *pb.AgentEnvelope) (string, error) {
+// spacing differs from binary to binary. JSON has no place for unknown fields.
+func envelopeLine(ctx context.Context, ts beam.EventTime, key []byte, env *pb.AgentEnvelope) (string, error) {
 	env.EntityKey, env.EventTimeMs = key, ts.Milliseconds()
+	if hasUnknown(env.ProtoReflect()) {
+		leftOut.Inc(ctx, 1)
+	}
 	b, err := protojson.Marshal(env)
 	if err != nil {
 		return "", err
 	}
 	line, err := canonjson.Canonicalize(nil, b)
 	return string(line), err
+}
+
+// hasUnknown looks in a message and in those that it holds; an envelope has no lists.
+func hasUnknown(m protoreflect.Message) bool {
+	found := len(m.GetUnknown()) > 0
+	m.Range(func(field protoreflect.FieldDescriptor, v protoreflect.Value) bool {
+		found = found || field.Message() != nil && hasUnknown(v.Message())
+		return !found
+	})
+	return found
 }
 
 // letterLineFn shows a dead letter to a person: its detail is part of the line.

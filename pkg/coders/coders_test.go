@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/core/graph/coder"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/core/typex"
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/encoding/protowire"
@@ -57,7 +58,7 @@ func TestEveryTravellingMessageHasADeterministicCoder(t *testing.T) {
 		if !c.IsDeterministic() {
 			t.Errorf("%s: IsDeterministic() = false", name(m))
 		}
-		if !strings.Contains(c.String(), "custom") && !strings.Contains(c.String(), reflect.TypeOf(m).String()) {
+		if custom := coder.LookupCustomCoder(reflect.TypeOf(m)); custom == nil || !strings.Contains(custom.Enc.Fn.Name(), "pkg/coders.encode") {
 			t.Errorf("%s has coder %v, which is not ours", name(m), c)
 		}
 	}
@@ -103,18 +104,72 @@ func TestCoderWritesTheDeterministicEncoding(t *testing.T) {
 	}
 }
 
+// eachText returns, for each string that a message of this type can hold at any depth,
+// a message in which it is text.
+func eachText(m protoreflect.Message, text string) map[string]proto.Message {
+	found := map[string]proto.Message{}
+	v := protoreflect.ValueOfString(text)
+	fields := m.Descriptor().Fields()
+	for i := range fields.Len() {
+		field := fields.Get(i)
+		name := string(field.Name())
+		add := func(path string, set func(in protoreflect.Message)) {
+			in := m.New()
+			set(in)
+			found[path] = in.Interface()
+		}
+		switch {
+		case field.IsMap():
+			add(name+".value", func(in protoreflect.Message) {
+				in.Mutable(field).Map().Set(protoreflect.ValueOfString("k").MapKey(), v)
+			})
+			add(name+".key", func(in protoreflect.Message) {
+				in.Mutable(field).Map().Set(v.MapKey(), protoreflect.ValueOfString("v"))
+			})
+		case field.Kind() == protoreflect.StringKind && field.IsList():
+			add(name, func(in protoreflect.Message) { in.Mutable(field).List().Append(v) })
+		case field.Kind() == protoreflect.StringKind:
+			add(name, func(in protoreflect.Message) { in.Set(field, v) })
+		case field.Message() != nil && field.IsList():
+			for path, inner := range eachText(m.NewField(field).List().NewElement().Message(), text) {
+				add(name+"."+path, func(in protoreflect.Message) {
+					in.Mutable(field).List().Append(protoreflect.ValueOfMessage(inner.ProtoReflect()))
+				})
+			}
+		case field.Message() != nil:
+			for path, inner := range eachText(m.NewField(field).Message(), text) {
+				add(name+"."+path, func(in protoreflect.Message) {
+					in.Set(field, protoreflect.ValueOfMessage(inner.ProtoReflect()))
+				})
+			}
+		}
+	}
+	return found
+}
+
 func TestCoderRefuses(t *testing.T) {
-	badText := []byte{0x0a, 1, 0xff} // field 1 is a string in each of these
-	for _, m := range []proto.Message{
-		&pb.ToolIntent{IntentId: "\xff"}, &pb.ToolResult{IntentId: "\xff"}, &pb.AgentEnvelope_Approval{IntentId: "\xff"},
-		&pb.AgentEnvelope_StateExportRequest{RequestId: "\xff"},
-	} {
-		if _, err := encodeElement(m); err == nil {
-			t.Errorf("%s: encoded text that is not UTF-8", name(m))
+	const good, bad = "~marker~", "~mark\xffr~"
+	texts := 0
+	for _, m := range travelling {
+		for path, broken := range eachText(m.ProtoReflect(), bad) {
+			if b, err := encodeElement(broken); err == nil {
+				t.Errorf("%s.%s: encoded text that is not UTF-8 as %x", name(m), path, b)
+			}
 		}
-		if got, err := decodeElement(reflect.TypeOf(m), framed(badText)); err == nil {
-			t.Errorf("%s: decoded text that is not UTF-8 as %v", name(m), got)
+		for path, valid := range eachText(m.ProtoReflect(), good) {
+			texts++
+			b, err := encodeElement(valid)
+			if err != nil {
+				t.Fatal(err)
+			}
+			b = bytes.Replace(b, []byte(good), []byte(bad), 1)
+			if got, err := decodeElement(reflect.TypeOf(m), b); err == nil {
+				t.Errorf("%s.%s: decoded text that is not UTF-8 as %v", name(m), path, got)
+			}
 		}
+	}
+	if texts < 30 {
+		t.Errorf("only %d places of text", texts)
 	}
 	for _, m := range travelling {
 		typedNil := reflect.Zero(reflect.TypeOf(m)).Interface()
