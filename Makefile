@@ -51,6 +51,10 @@ bench: ## Print the table of ratios of docs/performance.md: medians of BENCHRUNS
 	done >>out/bench/runs.txt
 	@go -C tools run ./ratios <out/bench/runs.txt
 
+.PHONY: bench-packages
+bench-packages: ## Run the benchmarks of the packages that link no Beam.
+	go test -run '^$$' -bench . -benchmem ./pkg/canonjson ./pkg/intent ./pkg/deadletter ./pkg/events
+
 .PHONY: soak
 soak: ## Run the long tests: millions of elements, and gigabytes of messages, in flat memory.
 	go test -tags soak -run '^TestSoak' -v -timeout 60m $(GO_PACKAGES)

@@ -15,7 +15,7 @@
 // fields by number, map entries sorted by key, unknown fields last in the order
 // they came. Equal messages have equal bytes. Unknown fields, unknown enum numbers
 // and the order of repeated entries survive. Coders never migrate: what was stored
-// is what is read, and pkg/state brings it up to date.
+// is what is read, of whatever version.
 //
 // A nil message and a string that is not UTF-8 are errors. A coder error fails the
 // bundle, and a streaming runner retries the bundle for ever. So bytes from outside
@@ -46,6 +46,12 @@
 //
 // Only pointers are messages. A PCollection of beamagentspb.AgentEnvelope, without
 // the star, silently gets Beam's Row coder, which writes other bytes.
+//
+// # Differences
+//
+// Beam's built-in proto coder writes the same bytes, but does not promise to be
+// deterministic, so that a message cannot be a key. The Python and Java runtimes write
+// the same bytes, too; golden/README.md names the two known exceptions.
 //
 // # Update contract
 //

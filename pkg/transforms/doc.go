@@ -75,6 +75,12 @@
 // A stack overflow, a concurrent map write, or another fatal error of the Go runtime
 // in user code ends the worker; nothing can recover from these.
 //
+// # Differences
+//
+// Other implementations run an agent on the empty event where an envelope has no
+// payload or one of a newer schema; here these are dead letters. They write text of any
+// form into the detail of a record; DecodeErrors reads theirs, too.
+//
 // # Update contract
 //
 // Scope names, the order of inputs and outputs, and the names of counters are read by
