@@ -76,9 +76,9 @@ func documents(in io.Reader, lines bool, f func(line int, text []byte) error) er
 		return f(1, text)
 	}
 	r := bufio.NewReaderSize(in, 1<<16)
-	for line := 1; ; line++ {
+	for line, last := 1, false; !last; line++ {
 		text, err := r.ReadBytes('\n')
-		if err != nil && !errors.Is(err, io.EOF) {
+		if last = errors.Is(err, io.EOF); err != nil && !last {
 			return err
 		}
 		// A fault behind a line break would be reported on the next line.
@@ -87,8 +87,6 @@ func documents(in io.Reader, lines bool, f func(line int, text []byte) error) er
 				return err
 			}
 		}
-		if err != nil {
-			return nil
-		}
 	}
+	return nil
 }

@@ -182,17 +182,17 @@ type lineReader struct {
 // last line end is a line, unless there is nothing.
 func (l *lineReader) next() ([]byte, error) {
 	l.buf = l.buf[:0]
-	long, any := false, false
+	long, some := false, false
 	for {
 		piece, err := l.r.ReadSlice('\n')
-		any = any || len(piece) > 0
+		some = some || len(piece) > 0
 		if long = long || len(l.buf)+len(piece) > maxLineBytes+1; !long {
 			l.buf = append(l.buf, piece...)
 		}
 		switch {
 		case errors.Is(err, bufio.ErrBufferFull):
 			continue
-		case err != nil && !(errors.Is(err, io.EOF) && any):
+		case err != nil && (!errors.Is(err, io.EOF) || !some):
 			return nil, err
 		}
 		line := bytes.TrimSuffix(l.buf, []byte("\n"))

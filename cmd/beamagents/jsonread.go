@@ -192,7 +192,7 @@ func (r *jsonReader) scalar(path string, fd protoreflect.FieldDescriptor) (v pro
 		return v, r.syntax(path, err)
 	}
 	kind, text := token.Kind(), token.String()
-	ok := false
+	var ok bool
 	switch fd.Kind() {
 	case protoreflect.StringKind:
 		ok, v = kind == '"', protoreflect.ValueOfString(text)

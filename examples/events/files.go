@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -112,7 +113,7 @@ func (*traceLineFn) ProcessElement(e *pb.TraceEvent) (string, error) {
 type letterLineFn struct{}
 
 func (*letterLineFn) ProcessElement(rec *pb.ActivationErrorRecord) (string, error) {
-	key := map[string]any{"hex": fmt.Sprintf("%x", rec.GetEntityKey())}
+	key := map[string]any{"hex": hex.EncodeToString(rec.GetEntityKey())}
 	if utf8.Valid(rec.GetEntityKey()) {
 		key["text"] = string(rec.GetEntityKey())
 	}

@@ -52,7 +52,8 @@ func TestAliasing(t *testing.T) {
 		t.Fatal(err)
 	}
 	intent := m.(*pb.ToolIntent)
-	if longer := append(intent.EntityKey, "-and-more"...); string(longer) != "key-and-more" || intent.GetToolName() != "tool" {
+	longer := append(intent.EntityKey, "-and-more"...) //nolint:gocritic // what it does to the message is the test
+	if string(longer) != "key-and-more" || intent.GetToolName() != "tool" {
 		t.Errorf("append changed the message to %v", intent)
 	}
 	intent.EntityKey = []byte("another")

@@ -69,7 +69,7 @@ func encode(element beam.T) ([]byte, error) {
 
 // decode is named in running pipelines, with its full signature: it never moves.
 func decode(t reflect.Type, b []byte) (beam.T, error) {
-	m, ok := reflect.New(t.Elem()).Interface().(proto.Message)
+	m, ok := reflect.TypeAssert[proto.Message](reflect.New(t.Elem()))
 	if !ok {
 		return nil, fmt.Errorf("coders: decode: %v is not a message", t)
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"reflect"
+	"slices"
 	"strconv"
 	"unicode/utf8"
 )
@@ -128,11 +129,9 @@ func (e *encoder) shaped(v reflect.Value, sh *shape) {
 }
 
 func (e *encoder) word(w string, sh *shape) {
-	for _, known := range sh.words {
-		if w == known {
-			e.dst = appendString(e.dst, w)
-			return
-		}
+	if slices.Contains(sh.words, w) {
+		e.dst = appendString(e.dst, w)
+		return
 	}
 	e.fail(unknownName("variant", w, sh.words).text)
 }

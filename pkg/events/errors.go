@@ -93,7 +93,7 @@ func duplicateField(name string) *DecodeError {
 // wrongType names the JSON value that text starts with, which must be valid.
 func wrongType(text, expected string) *DecodeError {
 	c := cursor{s: text}
-	found := ""
+	var found string
 	switch text[0] {
 	case 'n':
 		found = "null"

@@ -28,8 +28,7 @@ func ExampleDecodeEnvelope() {
 
 func ExampleDecodeError() {
 	_, err := events.DecodeEnvelope([]byte(`{"version":1,"type":"tool_start"}`))
-	var de *events.DecodeError
-	if errors.As(err, &de) {
+	if de, ok := errors.AsType[*events.DecodeError](err); ok {
 		fmt.Printf("%s: %v\n", de.Code, de)
 	}
 	// Output: missing_field: missing field `payload`

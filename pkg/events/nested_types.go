@@ -24,7 +24,7 @@ type LlmResponseMeta struct {
 // Task is one task of a plan. An empty Priority is medium.
 type Task struct {
 	ID              string       `wire:"id"`
-	Content         string       `wire:"content" alias:"description"`
+	Content         string       `alias:"description"            wire:"content"`
 	Status          TaskStatus   `wire:"status"`
 	Priority        TaskPriority `wire:"priority,default=medium"`
 	Tool            *string      `wire:"tool,omit"`

@@ -2,6 +2,7 @@ package events
 
 import (
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -25,7 +26,7 @@ func parseNumber(lit string) (n number, isFloat bool) {
 	}
 	if whole {
 		abs, err := strconv.ParseUint(digits, 10, 64)
-		if err == nil && !(negative && abs > 1<<63) {
+		if err == nil && (!negative || abs <= 1<<63) {
 			return number{negative: negative, abs: abs}, false
 		}
 	}
@@ -64,10 +65,8 @@ func appendFloat(dst []byte, f float64, bits int) []byte {
 	if abs := math.Abs(f); abs == 0 || low <= abs && abs < high {
 		start := len(dst)
 		dst = strconv.AppendFloat(dst, f, 'f', -1, bits)
-		for _, b := range dst[start:] {
-			if b == '.' {
-				return dst
-			}
+		if slices.Contains(dst[start:], '.') {
+			return dst
 		}
 		return append(dst, ".0"...)
 	}

@@ -208,7 +208,7 @@ func (p Projection) AppendJSON(dst []byte) []byte {
 			dst = appendString(dst, *s)
 		}
 	}
-	uint := func(name string, u *uint64) {
+	number := func(name string, u *uint64) {
 		dst = append(dst, name...)
 		if u == nil {
 			dst = append(dst, "null"...)
@@ -233,8 +233,8 @@ func (p Projection) AppendJSON(dst []byte) []byte {
 	str(`,"tool_id":`, p.ToolID)
 	str(`,"tool_name":`, p.ToolName)
 	str(`,"tool_output":`, p.ToolOutput)
-	uint(`,"total_tokens":`, p.TotalTokens)
-	uint(`,"turn":`, p.Turn)
+	number(`,"total_tokens":`, p.TotalTokens)
+	number(`,"turn":`, p.Turn)
 	str(`,"verification_summary_json":`, p.VerificationSummaryJSON)
 	str(`,"verification_summary_text":`, p.VerificationSummaryText)
 	dst = append(dst, `,"version":`...)

@@ -127,7 +127,7 @@ func (o *object) sort() {
 
 func (known unions) object(t reflect.Type, strict bool) *object {
 	o := &object{name: t.Name(), byName: map[string]int{}, strict: strict}
-	_, o.positional = reflect.Zero(t).Interface().(positional)
+	_, o.positional = reflect.TypeAssert[positional](reflect.Zero(t))
 	for i := range t.NumField() {
 		sf := t.Field(i)
 		tag, ok := sf.Tag.Lookup("wire")

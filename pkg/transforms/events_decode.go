@@ -136,8 +136,7 @@ func (*decodeEnvelopeEventFn) ProcessElement(
 
 // eventFault returns the code and the text of an error of package events.
 func eventFault(err error) (deadletter.Code, string) {
-	var decode *events.DecodeError
-	if errors.As(err, &decode) {
+	if decode, ok := errors.AsType[*events.DecodeError](err); ok {
 		return deadletter.Code(decode.Code), decode.Error()
 	}
 	return deadletter.Unparsable, err.Error()

@@ -1,6 +1,7 @@
 package transforms_test
 
 import (
+	"errors"
 	"bytes"
 	"encoding/json"
 	"fmt"
@@ -144,7 +145,7 @@ func TestDecodeEventsTakesTheVectors(t *testing.T) {
 		if e.EnvelopeJSON != "" {
 			want = append(want, "-inf "+e.EnvelopeJSON)
 		} else if _, err := events.DecodeEnvelope([]byte(e.Input)); err != nil {
-			decode := err.(*events.DecodeError)
+			decode, _ := errors.AsType[*events.DecodeError](err)
 			letters = append(letters, letterOfEvent("-inf", "", 0, []byte(e.Input), string(decode.Code)+": "+decode.Error()))
 		} else {
 			t.Fatalf("%s is not refused", e.Input)

@@ -50,8 +50,8 @@ func runOf(t testing.TB, first uint64, lines ...string) (run []runEvent) {
 // story prints a trace: each span under its parent, with what is not the same in all.
 func story(traces []*pb.TraceEvent) string {
 	var b strings.Builder
-	var print func(parent []byte, indent string)
-	print = func(parent []byte, indent string) {
+	var show func(parent []byte, indent string)
+	show = func(parent []byte, indent string) {
 		for _, e := range traces {
 			if !bytes.Equal(e.GetParentSpanId(), parent) {
 				continue
@@ -68,11 +68,11 @@ func story(traces []*pb.TraceEvent) string {
 			slices.Sort(attributes)
 			fmt.Fprintln(&b, strings.Join(append([]string{""}, attributes...), " "))
 			if e.GetEventType() != pb.TraceEvent_ACTIVATION_START {
-				print(e.GetSpanId(), indent+"  ")
+				show(e.GetSpanId(), indent+"  ")
 			}
 		}
 	}
-	print(nil, "")
+	show(nil, "")
 	return b.String()
 }
 

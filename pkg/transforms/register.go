@@ -19,8 +19,8 @@ func registerDoFn[F any](process any, call func(f *F, args []any) []any) {
 	for i := 1; i < t.NumIn(); i++ { // 0 is the receiver
 		in = append(in, t.In(i))
 	}
-	for i := range t.NumOut() {
-		out = append(out, t.Out(i))
+	for out0 := range t.Outs() {
+		out = append(out, out0)
 	}
 	bound := reflect.FuncOf(in, out, false)
 	reflectx.RegisterStructWrapper(reflect.TypeFor[F](), func(fn any) map[string]reflectx.Func {
