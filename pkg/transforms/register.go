@@ -2,6 +2,7 @@ package transforms
 
 import (
 	"reflect"
+	"slices"
 
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/core/util/reflectx"
@@ -15,14 +16,8 @@ import (
 func registerDoFn[F any](process any, call func(f *F, args []any) []any) {
 	beam.RegisterDoFn(reflect.TypeFor[*F]())
 	t := reflect.TypeOf(process)
-	var in, out []reflect.Type
-	for i := 1; i < t.NumIn(); i++ { // 0 is the receiver
-		in = append(in, t.In(i))
-	}
-	for out0 := range t.Outs() {
-		out = append(out, out0)
-	}
-	bound := reflect.FuncOf(in, out, false)
+	in, out := slices.Collect(t.Ins()), slices.Collect(t.Outs())
+	bound := reflect.FuncOf(in[1:], out, false) // in[0] is the receiver
 	reflectx.RegisterStructWrapper(reflect.TypeFor[F](), func(fn any) map[string]reflectx.Func {
 		f := fn.(*F)
 		methods := map[string]reflectx.Func{
