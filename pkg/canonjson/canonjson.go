@@ -33,15 +33,16 @@
 //   - slices and arrays of what is taken, except of bytes
 //   - maps of what is taken whose keys are strings
 //
-// Structs and pointers are refused, and so is a type with a MarshalJSON or
-// MarshalText method: it has a form of its own, which the caller marshals and
-// passes as json.RawMessage.
+// Structs and pointers are refused, and so is a type, that of a map's keys too, with
+// a MarshalJSON or MarshalText method on itself or on a pointer to it: it has a form
+// of its own, which the caller marshals and passes as json.RawMessage.
 //
 // # Limits
 //
 // Nesting is at most [MaxDepth], so that no input exhausts the stack. Time grows
 // with the length of the text, times a logarithm for members that are not sorted
-// yet. [Write] holds 4 KiB of text at a time, but a json.RawMessage as a whole.
+// yet. [Write] does not stream what is JSON text already: it holds 4 KiB of text at a
+// time, but the canonical form of a json.RawMessage, json.Number or *big.Int as a whole.
 //
 // # Differences
 //
@@ -80,7 +81,6 @@ func Append(dst []byte, v any) ([]byte, error) {
 	e.buf = dst
 	err := e.value(v, 0)
 	out := e.buf
-	e.buf = nil
 	if err != nil {
 		return dst, err
 	}
@@ -95,7 +95,6 @@ func AppendString(dst []byte, s string) ([]byte, error) {
 	e.buf = dst
 	err := e.str(s)
 	out := e.buf
-	e.buf = nil
 	if err != nil {
 		return dst, err
 	}
@@ -103,7 +102,8 @@ func AppendString(dst []byte, s string) ([]byte, error) {
 }
 
 // Write writes the canonical form of v to w, most often a hash, in pieces of about
-// 4 KiB. On an error, an [*Error] or that of w, a part may have been written.
+// 4 KiB; a json.RawMessage, json.Number or *big.Int comes in one piece. On an error,
+// an [*Error] or that of w, a part may have been written.
 func Write(w io.Writer, v any) error {
 	e := encoders.Get().(*encoder)
 	defer e.release()
@@ -113,7 +113,6 @@ func Write(w io.Writer, v any) error {
 		err = e.flush(1)
 	}
 	e.own = e.buf[:0]
-	e.w, e.buf = nil, nil
 	return err
 }
 
@@ -137,6 +136,7 @@ var encoders = sync.Pool{New: func() any { return new(encoder) }}
 const keepBytes = 64 << 10
 
 func (e *encoder) release() {
+	e.w, e.buf = nil, nil // also when w has panicked
 	clear(e.names) // after an error
 	e.names = keep(e.names, keepBytes/16)
 	e.own = keep(e.own, keepBytes)

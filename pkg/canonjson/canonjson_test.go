@@ -228,6 +228,7 @@ func TestRefusedText(t *testing.T) {
 		{`"\ud800\ud800"`, canonjson.ErrUnicode, 1},
 		{`"\ud800\ue000"`, canonjson.ErrUnicode, 1},
 		{`"\udc00\ud800"`, canonjson.ErrUnicode, 1},
+		{`"\udc00\udc00"`, canonjson.ErrUnicode, 1},
 		{`[1,1e999]`, canonjson.ErrNumber, 3},
 		{`{"a":1,"a":2}`, canonjson.ErrDuplicate, 7},
 		{`{"a":1,"\u0061":2}`, canonjson.ErrDuplicate, 7},
@@ -261,6 +262,21 @@ func TestRefusedText(t *testing.T) {
 	}
 }
 
+// A duplicate name is quoted, with its quotes, up to 64 bytes.
+func TestDuplicateIsQuoted(t *testing.T) {
+	for length, want := range map[int]string{
+		62: `"` + strings.Repeat("n", 62) + `"`,
+		63: "a name of 65 bytes",
+	} {
+		member := `"` + strings.Repeat("n", length) + `":1`
+		_, err := canonjson.Canonicalize(nil, []byte("{"+member+","+member+"}"))
+		var fault *canonjson.Error
+		if !errors.As(err, &fault) || fault.Detail != want {
+			t.Errorf("a name of %d bytes: %v, want %s", length, err, want)
+		}
+	}
+}
+
 func TestSorting(t *testing.T) {
 	for text, want := range map[string]string{
 		`{"b":1,"a":2}`:                                             `{"a":2,"b":1}`,
@@ -271,7 +287,7 @@ func TestSorting(t *testing.T) {
 		`{"\r":1,"\f":2,"\u000b":3,"\t":4,"\b":5}`:                  `{"\b":5,"\t":4,"\u000b":3,"\f":2,"\r":1}`,
 		`{"c":{"z":{"b":1,"a":2},"y":[{"d":3,"c":4}]},"a":{"k":1}}`: `{"a":{"k":1},"c":{"y":[{"c":4,"d":3}],"z":{"a":2,"b":1}}}`,
 		`{"a":{"z":1,"y":2},"b":{"d":3,"c":4}}`:                     `{"a":{"y":2,"z":1},"b":{"c":4,"d":3}}`,
-		` [ { } , [ ] , { "b" : [ ] , "a" : { } } ] `:               `[{},[],{"a":{},"b":[]}]`,
+		`[ { } , [ ] , { "b" : [ ] , "a" : { } } ]`:                 `[{},[],{"a":{},"b":[]}]`,
 	} {
 		if got := canonical(t, text); got != want {
 			t.Errorf("Canonicalize(%s) = %s, want %s", text, got, want)
@@ -287,6 +303,21 @@ type (
 )
 
 func (stamped) MarshalJSON() ([]byte, error) { return []byte(`"stamped"`), nil }
+
+// Types with a form of their own that only a pointer to them has.
+type (
+	franked string
+	labels  []string
+	weights map[string]int
+	level   int
+	inked   string
+)
+
+func (*franked) MarshalJSON() ([]byte, error) { return []byte(`"franked"`), nil }
+func (*labels) MarshalJSON() ([]byte, error)  { return []byte(`"labels"`), nil }
+func (*weights) MarshalJSON() ([]byte, error) { return []byte(`"weights"`), nil }
+func (*level) MarshalText() ([]byte, error)   { return []byte("level"), nil }
+func (inked) MarshalText() ([]byte, error)    { return []byte("inked"), nil }
 
 func TestValues(t *testing.T) {
 	huge, _ := new(big.Int).SetString(strings.Repeat("9", 400), 10)
@@ -374,6 +405,18 @@ func TestRefusedValues(t *testing.T) {
 		{make(chan int), canonjson.ErrType},
 		{func() {}, canonjson.ErrType},
 		{stamped("a"), canonjson.ErrType},
+		{inked("a"), canonjson.ErrType},
+		{franked("a"), canonjson.ErrType},
+		{labels{"a"}, canonjson.ErrType},
+		{weights{"a": 1}, canonjson.ErrType},
+		{level(1), canonjson.ErrType},
+		{new(level), canonjson.ErrType},
+		{[]level{1}, canonjson.ErrType},
+		{map[string]franked{"a": "b"}, canonjson.ErrType},
+		{map[stamped]int{"a": 1}, canonjson.ErrType},
+		{map[inked]int{"a": 1}, canonjson.ErrType},
+		{map[franked]int{"a": 1}, canonjson.ErrType},
+		{map[inked]int{}, canonjson.ErrType},
 		{time.Time{}, canonjson.ErrType},
 		{*big.NewInt(1), canonjson.ErrType},
 		{big.NewFloat(1), canonjson.ErrType},
@@ -475,6 +518,43 @@ func TestWriteError(t *testing.T) {
 	}
 	if got := marshal(t, 1); got != "1" {
 		t.Errorf("Marshal after an error = %s", got)
+	}
+}
+
+// explosive panics in the Write after so many pieces.
+type explosive struct{ after int }
+
+func (e *explosive) Write(p []byte) (int, error) {
+	if e.after--; e.after < 0 {
+		panic(errBroken)
+	}
+	return len(p), nil
+}
+
+// A panic in a caller's writer leaves nothing behind for calls to come.
+func TestWriterPanics(t *testing.T) {
+	long := strings.Repeat("0123456789", 2000)
+	value := map[string]any{"b": []any{long, json.RawMessage(`{"d":1,"c":2}`)}, "a": long, "c": nil}
+	text := `{"a":"` + long + `","b":["` + long + `",{"c":2,"d":1}],"c":null}`
+	for after := range 8 {
+		func() {
+			defer func() { _ = recover() }()
+			_ = canonjson.Write(&explosive{after}, value)
+			t.Errorf("no panic after %d pieces", after)
+		}()
+		if got := marshal(t, value); got != text {
+			t.Errorf("Marshal after a panic: %d bytes, want %d", len(got), len(text))
+		}
+		if got, err := canonjson.AppendString(nil, long); err != nil || string(got) != `"`+long+`"` {
+			t.Errorf("AppendString after a panic: %d bytes, %v", len(got), err)
+		}
+		if got := canonical(t, text); got != text {
+			t.Errorf("Canonicalize after a panic: %d bytes, want %d", len(got), len(text))
+		}
+		var p pieces
+		if err := canonjson.Write(&p, value); err != nil || p.String() != text {
+			t.Errorf("Write after a panic: %d bytes, %v", p.Len(), err)
+		}
 	}
 }
 

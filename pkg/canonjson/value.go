@@ -87,11 +87,10 @@ func (e *encoder) value(v any, depth int) error {
 
 // reflect appends the types that are not listed in value.
 func (e *encoder) reflect(v any, depth int) error {
-	switch v.(type) {
-	case json.Marshaler, encoding.TextMarshaler:
-		return unsupported(v, " has a form of its own; pass it as json.RawMessage")
-	}
 	r := reflect.ValueOf(v)
+	if marshalsItself(r.Type()) {
+		return unsupported(v, ownForm)
+	}
 	switch r.Kind() {
 	case reflect.Bool:
 		e.buf = strconv.AppendBool(e.buf, r.Bool())
@@ -118,6 +117,9 @@ func (e *encoder) reflect(v any, depth int) error {
 		if r.Type().Key().Kind() != reflect.String {
 			return unsupported(v, ": names are strings")
 		}
+		if marshalsItself(r.Type().Key()) {
+			return unsupported(v, ": the type of its names"+ownForm)
+		}
 		if r.IsNil() {
 			e.null()
 			return nil
@@ -133,6 +135,22 @@ func (e *encoder) reflect(v any, depth int) error {
 		return unsupported(v, "")
 	}
 	return nil
+}
+
+var (
+	jsonMarshaler = reflect.TypeFor[json.Marshaler]()
+	textMarshaler = reflect.TypeFor[encoding.TextMarshaler]()
+)
+
+const ownForm = " has a form of its own; pass it as json.RawMessage"
+
+// marshalsItself reports whether t, or a pointer to it, has a method that
+// encoding/json calls. A pointer has the methods of what it points to.
+func marshalsItself(t reflect.Type) bool {
+	if t.Kind() != reflect.Pointer {
+		t = reflect.PointerTo(t)
+	}
+	return t.Implements(jsonMarshaler) || t.Implements(textMarshaler)
 }
 
 func unsupported(v any, why string) error {
