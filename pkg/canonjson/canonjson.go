@@ -104,11 +104,15 @@ func AppendString(dst []byte, s string) ([]byte, error) {
 // Write writes the canonical form of v to w, most often a hash, in pieces of about
 // 4 KiB; a json.RawMessage, json.Number or *big.Int comes in one piece. On an error,
 // an [*Error] or that of w, a part may have been written.
-func Write(w io.Writer, v any) error {
+func Write(w io.Writer, v any) error { return WriteNested(w, v, 0) }
+
+// WriteNested is [Write] for a value inside depth arrays and objects, which the caller
+// writes: all of them together are bounded by [MaxDepth].
+func WriteNested(w io.Writer, v any, depth int) error {
 	e := encoders.Get().(*encoder)
 	defer e.release()
 	e.w, e.buf = w, e.own[:0]
-	err := e.value(v, 0)
+	err := e.value(v, depth)
 	if err == nil {
 		err = e.flush(1)
 	}
@@ -137,7 +141,7 @@ const keepBytes = 64 << 10
 
 func (e *encoder) release() {
 	e.w, e.buf = nil, nil // also when w has panicked
-	clear(e.names) // after an error
+	clear(e.names)        // after an error
 	e.names = keep(e.names, keepBytes/16)
 	e.own = keep(e.own, keepBytes)
 	e.text.release()

@@ -498,6 +498,20 @@ func TestWriteInPieces(t *testing.T) {
 	}
 }
 
+func TestWriteNested(t *testing.T) {
+	for depth, want := range map[int]error{0: nil, 3: nil, canonjson.MaxDepth - 2: nil, canonjson.MaxDepth - 1: canonjson.ErrDepth, canonjson.MaxDepth: canonjson.ErrDepth} {
+		for _, v := range []any{[]any{map[string]any{}}, []any{json.RawMessage("{}")}, json.RawMessage("[{}]")} {
+			var out bytes.Buffer
+			if err := canonjson.WriteNested(&out, v, depth); !errors.Is(err, want) || want == nil && out.String() != "[{}]" {
+				t.Errorf("WriteNested at depth %d = %s, %v; want %v", depth, out.String(), err, want)
+			}
+		}
+	}
+	if err := canonjson.WriteNested(io.Discard, 1, canonjson.MaxDepth); err != nil {
+		t.Errorf("a number at the greatest depth: %v", err)
+	}
+}
+
 type broken struct{ after int }
 
 var errBroken = errors.New("broken pipe")

@@ -43,7 +43,8 @@ var hashers = sync.Pool{New: func() any { return &hasher{sum: sha256.New()} }}
 
 // CacheKey returns the key of a model call in the replay cache: the SHA-256, 64
 // characters of lower case hex, of the canonical JSON object of the request's
-// members. The step is no part of it. The error wraps a *canonjson.Error.
+// members. The step is no part of it. The error wraps a *canonjson.Error; for an
+// object nested deeper than canonjson.MaxDepth that is a canonjson.ErrDepth.
 func CacheKey(r CacheRequest) (string, error) {
 	h := hashers.Get().(*hasher)
 	defer hashers.Put(h)
@@ -61,7 +62,7 @@ func CacheKey(r CacheRequest) (string, error) {
 	b = hex.AppendEncode(b, r.EntityKey)
 	b = append(b, `","messages":`...)
 	h.sum.Write(b)
-	if err := canonjson.Write(h.sum, r.Messages); err != nil {
+	if err := canonjson.WriteNested(h.sum, r.Messages, 1); err != nil {
 		return "", fmt.Errorf("intent: cache key: messages: %w", err)
 	}
 	b = append(b[:0], `,"model":`...)
@@ -71,7 +72,7 @@ func CacheKey(r CacheRequest) (string, error) {
 	}
 	b = append(b, `,"params":`...)
 	h.sum.Write(b)
-	if err := canonjson.Write(h.sum, r.Params); err != nil {
+	if err := canonjson.WriteNested(h.sum, r.Params, 1); err != nil {
 		return "", fmt.Errorf("intent: cache key: params: %w", err)
 	}
 	b = b[:0]
@@ -83,7 +84,7 @@ func CacheKey(r CacheRequest) (string, error) {
 	b = strconv.AppendInt(b, r.Seq, 10)
 	b = append(b, `,"tools":`...)
 	h.sum.Write(b)
-	if err := canonjson.Write(h.sum, r.Tools); err != nil {
+	if err := canonjson.WriteNested(h.sum, r.Tools, 1); err != nil {
 		return "", fmt.Errorf("intent: cache key: tools: %w", err)
 	}
 	b = append(b[:0], '}')
@@ -92,7 +93,9 @@ func CacheKey(r CacheRequest) (string, error) {
 	b = h.sum.Sum(b[:0])
 	n := len(b)
 	b = hex.AppendEncode(b, b)
-	h.buf = b[:0]
+	if cap(b) <= 64<<10 {
+		h.buf = b[:0]
+	}
 	return string(b[n:]), nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"maps"
 	"math"
+	"strings"
 	"testing"
 
 	"github.com/beamagents/beamagents-go/pkg/canonjson"
@@ -101,6 +102,27 @@ func TestCacheKeyRefuses(t *testing.T) {
 		}
 		if again, err := intent.CacheKey(good); err != nil || again != want {
 			t.Errorf("CacheKey after an error = %s, %v; want %s", again, err, want)
+		}
+	}
+}
+
+// The document is bounded as a whole, so that another program can read it.
+func TestCacheKeyDepth(t *testing.T) {
+	nested := func(depth int) json.RawMessage {
+		return json.RawMessage(strings.Repeat("[", depth) + strings.Repeat("]", depth))
+	}
+	for name, with := range map[string]func(v any) intent.CacheRequest{
+		"messages": func(v any) intent.CacheRequest { return intent.CacheRequest{Messages: v} },
+		"tools":    func(v any) intent.CacheRequest { return intent.CacheRequest{Tools: v} },
+		"params":   func(v any) intent.CacheRequest { return intent.CacheRequest{Params: v} },
+	} {
+		if _, err := intent.CacheKey(with(nested(canonjson.MaxDepth - 1))); err != nil {
+			t.Errorf("%s of the greatest depth: %v", name, err)
+		}
+		for _, v := range []any{nested(canonjson.MaxDepth), []any{nested(canonjson.MaxDepth - 1)}} {
+			if key, err := intent.CacheKey(with(v)); key != "" || !errors.Is(err, canonjson.ErrDepth) {
+				t.Errorf("%s nested too deep: %q, %v", name, key, err)
+			}
 		}
 	}
 }
