@@ -65,7 +65,7 @@ func FuzzParseKeyring(f *testing.F) {
 			return
 		}
 		found := 0
-		for line := range strings.SplitSeq(text, "\n") {
+		for line := range strings.SplitSeq(strings.TrimPrefix(text, "\ufeff"), "\n") {
 			id, _, _ := strings.Cut(strings.TrimSpace(line), "=")
 			if s, err := intent.NewSigner(ring, id); err == nil {
 				found++

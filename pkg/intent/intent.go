@@ -25,9 +25,12 @@
 //
 // # Limits
 //
-// A keyring is read up to 1 MiB. Nothing bounds an intent's args here. The
-// identities use SHA-1, as version 5 UUIDs do; under GODEBUG=fips140=only, which
-// forbids it, they panic. They tell things apart and authenticate nothing.
+// A keyring is read up to 1 MiB. Nothing bounds an intent's args here. A model call
+// is nested at most canonjson.MaxDepth - 1 deep, as its document adds a level.
+//
+// The identities use SHA-1, as version 5 UUIDs do; under GODEBUG=fips140=only, which
+// forbids it, they panic. They tell things apart and authenticate nothing. There, a
+// key of less than 14 bytes (112 bits) panics too, when it first signs or verifies.
 //
 // # Differences
 //
@@ -35,15 +38,21 @@
 // members in args; here both are refused.
 package intent
 
-import "errors"
+import (
+	"errors"
+	"fmt"
+)
 
 // What errors of this package wrap.
 var (
 	// ErrInvalid: an intent that must not be made, signed or sent.
 	ErrInvalid = errors.New("invalid intent")
-	// ErrKeyring: a keyring reference or keyring that cannot be used.
+	// ErrKeyring: a keyring, or a reference to one, that cannot be used.
 	ErrKeyring = errors.New("unusable keyring")
-	// ErrUnknownKey: a key id that the keyring does not hold.
+	// ErrReference: a reference that leads to no keyring, whose text has not been
+	// looked at. It wraps ErrKeyring.
+	ErrReference = fmt.Errorf("%w reference", ErrKeyring)
+	// ErrUnknownKey: a key id that the keyring does not hold, or a Signer of no key.
 	ErrUnknownKey = errors.New("signing key is not in the keyring")
 	// ErrMode: not a verification mode.
 	ErrMode = errors.New("unknown verification mode")

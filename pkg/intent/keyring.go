@@ -8,8 +8,10 @@ import (
 	"hash"
 	"io"
 	"os"
+	"regexp"
 	"strings"
 	"sync"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -18,7 +20,7 @@ const maxKeyringBytes = 1 << 20
 
 // Keyring holds signing keys by id. It is safe for concurrent use. The zero value
 // and nil hold no key.
-type Keyring struct { //nolint:recvcheck // String is for values too, so that printing one shows no field
+type Keyring struct {
 	// mac gives the function that appends the MAC of input to input, or nil for an
 	// id that is not there. Keys are kept in the closure, and not in a field, because
 	// printers and encoders walk fields, unexported ones too.
@@ -30,9 +32,10 @@ type Keyring struct { //nolint:recvcheck // String is for values too, so that pr
 type macFunc func(input []byte) []byte
 
 // LoadKeyring reads the keyring that ref names: "env:NAME" is the value of an
-// environment variable, "file:/path" the content of a file. The error wraps
-// [ErrKeyring]; where a file cannot be read, also the error of that. It never
-// quotes a keyring, and a ref only where that can hold none.
+// environment variable, "file:/path" the content of a file, by its absolute path. The
+// error wraps [ErrKeyring]: for what is no reference, a variable that is not set and a
+// file that cannot be read also [ErrReference], and the error of the file. It quotes
+// nothing but the path of a file.
 func LoadKeyring(ref string) (*Keyring, error) {
 	if err := CheckReference(ref); err != nil {
 		return nil, err
@@ -41,46 +44,57 @@ func LoadKeyring(ref string) (*Keyring, error) {
 	if scheme == "env" {
 		text, ok := os.LookupEnv(target)
 		if !ok {
-			return nil, fmt.Errorf("intent: %w: environment variable %q is not set", ErrKeyring, target)
+			// A key without its padding looks like a name: not even that is quoted.
+			return nil, fmt.Errorf("intent: %w: the environment variable that it names is not set", ErrReference)
 		}
 		return ParseKeyring(text)
 	}
 	f, err := os.Open(target)
 	if err != nil {
-		return nil, fmt.Errorf("intent: %w: %w", ErrKeyring, err)
+		return nil, fmt.Errorf("intent: %w: %w", ErrReference, err)
 	}
 	defer func() { _ = f.Close() }() // it was only read
 	b, err := io.ReadAll(io.LimitReader(f, maxKeyringBytes+1))
 	if err != nil {
-		return nil, fmt.Errorf("intent: %w: %w", ErrKeyring, err)
+		return nil, fmt.Errorf("intent: %w: %w", ErrReference, err)
 	}
 	return ParseKeyring(string(b))
 }
 
+// variable is a name that an environment variable of a keyring may have.
+var variable = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,127}$`)
+
 // CheckReference reports a ref that [LoadKeyring] refuses without a look at what it
-// names, which may be on another machine. The error wraps [ErrKeyring].
+// names, which may be on another machine: env: is followed by 1 to 128 ASCII letters,
+// digits and underscores that do not begin with a digit, file: by a path that begins
+// with "/" and is UTF-8 without control characters. The error wraps [ErrReference],
+// and quotes nothing of ref: that may be a keyring by mistake.
 func CheckReference(ref string) error {
 	scheme, target, _ := strings.Cut(ref, ":")
 	switch {
 	case scheme != "env" && scheme != "file":
-		return fmt.Errorf("intent: %w: the reference is neither env:NAME nor file:/path", ErrKeyring)
-	case strings.TrimSpace(target) == "":
-		return fmt.Errorf("intent: %w: the reference %s: names nothing", ErrKeyring, scheme)
-	case scheme == "env" && strings.ContainsAny(target, "=\x00\n"):
-		return fmt.Errorf("intent: %w: the reference env: is not followed by a name", ErrKeyring)
+		return fmt.Errorf("intent: %w: neither env:NAME nor file:/path", ErrReference)
+	case scheme == "env" && !variable.MatchString(target):
+		return fmt.Errorf("intent: %w: env: is not followed by a name of letters, digits and underscores", ErrReference)
+	case scheme == "file" && !strings.HasPrefix(target, "/"):
+		return fmt.Errorf("intent: %w: file: is not followed by an absolute path", ErrReference)
+	case scheme == "file" && (!utf8.ValidString(target) || strings.ContainsFunc(target, unicode.IsControl)):
+		return fmt.Errorf("intent: %w: the path behind file: holds what is no text", ErrReference)
 	}
 	return nil
 }
 
 // ParseKeyring reads lines of the form id=key. The id is UTF-8, not empty, and may
-// hold spaces, but no "="; the key is standard base64 with padding, and not empty.
-// White space around a line, blank lines and lines that start with "#" are skipped.
-// Of lines with the same id the last counts, if all can be read. The error wraps
+// hold spaces, but no "=", control character or byte order mark; the key is standard
+// base64 with padding, and not empty. A byte order mark in front of the text, white
+// space around a line (that of Unicode), blank lines and lines that start with "#" are
+// skipped. Of lines with the same id the last counts, if all can be read. The error wraps
 // [ErrKeyring] and gives the number of the line, never its text.
 func ParseKeyring(text string) (*Keyring, error) {
 	if len(text) > maxKeyringBytes {
 		return nil, fmt.Errorf("intent: %w: longer than %d bytes", ErrKeyring, maxKeyringBytes)
 	}
+	text = strings.TrimPrefix(text, byteOrderMark)
 	macs := make(map[string]macFunc)
 	number := 0
 	for line := range strings.SplitSeq(text, "\n") {
@@ -93,8 +107,8 @@ func ParseKeyring(text string) (*Keyring, error) {
 		if !ok || id == "" {
 			return nil, fmt.Errorf("intent: %w: line %d: not of the form id=key", ErrKeyring, number)
 		}
-		if !utf8.ValidString(id) {
-			return nil, fmt.Errorf("intent: %w: line %d: the id is not UTF-8", ErrKeyring, number)
+		if fault := unreadable(id); fault != "" {
+			return nil, fmt.Errorf("intent: %w: line %d: the id %s", ErrKeyring, number, fault)
 		}
 		// The decoder skips a carriage return; the cause it gives is of no use here.
 		key, err := base64.StdEncoding.Strict().DecodeString(encoded)
@@ -110,6 +124,21 @@ func ParseKeyring(text string) (*Keyring, error) {
 		return nil, fmt.Errorf("intent: %w: it holds no key", ErrKeyring)
 	}
 	return &Keyring{mac: func(id string) macFunc { return macs[id] }, n: len(macs)}, nil
+}
+
+const byteOrderMark = "\ufeff"
+
+// unreadable says what in an id nobody sees, so that it would never be matched.
+func unreadable(id string) string {
+	switch {
+	case !utf8.ValidString(id):
+		return "is not UTF-8"
+	case strings.ContainsFunc(id, unicode.IsControl):
+		return "holds a control character"
+	case strings.Contains(id, byteOrderMark):
+		return "holds a byte order mark"
+	}
+	return ""
 }
 
 // newMAC keeps the states that a key puts the hash in, which is half of the work
@@ -133,5 +162,11 @@ func (r *Keyring) lookup(id string) macFunc {
 	return r.mac(id)
 }
 
-// String returns the number of keys.
-func (r Keyring) String() string { return fmt.Sprintf("intent.Keyring(%d keys)", r.n) }
+// String tells the number of keys.
+func (r *Keyring) String() string {
+	n := 0
+	if r != nil {
+		n = r.n
+	}
+	return fmt.Sprintf("intent.Keyring(%d keys)", n)
+}

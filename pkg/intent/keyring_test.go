@@ -28,6 +28,10 @@ func TestParseKeyring(t *testing.T) {
 		"spaces before an =":  {"k1 =" + one, map[string]string{"k1 ": "one"}, []string{"k1"}},
 		"a # in an id":        {"k#1=" + one, map[string]string{"k#1": "one"}, nil},
 		"a long key":          {"k1=" + base64.StdEncoding.EncodeToString(make([]byte, 1000)), map[string]string{"k1": string(make([]byte, 1000))}, nil},
+		"a byte order mark":   {"\ufeffk1=" + one + "\nk2=" + two, map[string]string{"k1": "one", "k2": "two"}, []string{"\ufeffk1"}},
+		"a mark, a comment":   {"\ufeff# keys\r\nk1=" + one, map[string]string{"k1": "one"}, []string{"\ufeff# keys"}},
+		"wide white space":    {"\u3000k1=" + one + "\u00a0\u2028\n\u0085\v\f k2=" + two + "\u2003", map[string]string{"k1": "one", "k2": "two"}, []string{"\u3000k1"}},
+		"space inside an id":  {"k\u00a01=" + one, map[string]string{"k\u00a01": "one"}, nil},
 		"a key of one byte":   {"k1=AA==", map[string]string{"k1": "\x00"}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -75,11 +79,20 @@ func TestParseKeyringRefuses(t *testing.T) {
 		"a CR inside":      {"k1=b2\r5l", "line 1: the key is not standard base64"},
 		"loose bits":       {"k1=b25lMR==", "line 1: the key is not standard base64"},
 		"id not UTF-8":     {"\xff=b25l", "line 1: the id is not UTF-8"},
+		"a NUL in an id":   {"k1=b25l\nk\x002=b25l", "line 2: the id holds a control character"},
+		"a tab in an id":   {"k\t1=b25l", "line 1: the id holds a control character"},
+		"a CR in an id":    {"k1\rk2=b25l", "line 1: the id holds a control character"},
+		"DEL in an id":     {"k\x7f=b25l", "line 1: the id holds a control character"},
+		"C1 in an id":      {"k\u009f1=b25l", "line 1: the id holds a control character"},
+		"a second mark":    {"\ufeff\ufeffk1=b25l", "line 1: the id holds a byte order mark"},
+		"a mark later":     {"k1=b25l\n\ufeffk2=b25l", "line 2: the id holds a byte order mark"},
+		"only a mark":      {"\ufeff", "no key"},
+		"UTF-16":           {"\xff\xfek\x001\x00=\x00b\x00", "line 1: the id is not UTF-8"},
 		"too long":         {strings.Repeat("#\n", 1<<20), "longer than 1048576 bytes"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			ring, err := intent.ParseKeyring(tt.text)
-			if ring != nil || !errors.Is(err, intent.ErrKeyring) || !strings.Contains(err.Error(), tt.want) {
+			if ring != nil || !errors.Is(err, intent.ErrKeyring) || errors.Is(err, intent.ErrReference) || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("ParseKeyring = %v, %v; want an error with %q", ring, err, tt.want)
 			}
 		})
@@ -111,17 +124,16 @@ func TestLoadKeyring(t *testing.T) {
 		want string
 		is   error
 	}{
-		"empty":            {"", "neither", nil},
-		"no scheme":        {"BEAMAGENTS_TEST_KEYS", "neither", nil},
-		"another scheme":   {"vault:x", "neither", nil},
-		"capitals":         {"ENV:BEAMAGENTS_TEST_KEYS", "neither", nil},
-		"no variable":      {"env:", "names nothing", nil},
-		"no path":          {"file: ", "names nothing", nil},
-		"variable not set": {"env:BEAMAGENTS_TEST_NOTHING", `"BEAMAGENTS_TEST_NOTHING" is not set`, nil},
-		"variable empty":   {"env:BEAMAGENTS_TEST_EMPTY", "no key", nil},
-		"missing file":     {"file:" + filepath.Join(dir, "missing"), "missing", fs.ErrNotExist},
-		"folder":           {"file:" + dir, dir, nil},
-		"file without key": {"file:" + write("blank", "# nothing\n"), "no key", nil},
+		"empty":            {"", "neither", intent.ErrReference},
+		"no scheme":        {"BEAMAGENTS_TEST_KEYS", "neither", intent.ErrReference},
+		"no variable":      {"env:", "env: is not followed by a name", intent.ErrReference},
+		"no path":          {"file: ", "file: is not followed by an absolute path", intent.ErrReference},
+		"variable not set": {"env:BEAMAGENTS_TEST_NOTHING", "the environment variable that it names is not set", intent.ErrReference},
+		"missing file":     {"file:" + filepath.Join(dir, "missing"), filepath.Join(dir, "missing"), fs.ErrNotExist},
+		"missing, too":     {"file:" + filepath.Join(dir, "missing"), "reference", intent.ErrReference},
+		"folder":           {"file:" + dir, dir, intent.ErrReference},
+		"variable empty":   {"env:BEAMAGENTS_TEST_EMPTY", "it holds no key", nil},
+		"file without key": {"file:" + write("blank", "# nothing\n"), "it holds no key", nil},
 		"too long":         {"file:" + write("long", strings.Repeat("#\n", 1<<20)), "longer than", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -129,7 +141,7 @@ func TestLoadKeyring(t *testing.T) {
 			if ring != nil || !errors.Is(err, intent.ErrKeyring) || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("LoadKeyring = %v, %v; want an error with %q", ring, err, tt.want)
 			}
-			if tt.is != nil && !errors.Is(err, tt.is) {
+			if tt.is != nil && !errors.Is(err, tt.is) || tt.is == nil && errors.Is(err, intent.ErrReference) {
 				t.Errorf("LoadKeyring: %v, want %v", err, tt.is)
 			}
 		})
@@ -137,18 +149,41 @@ func TestLoadKeyring(t *testing.T) {
 }
 
 func TestCheckReference(t *testing.T) {
-	for _, ref := range []string{"env:NOT_SET_ANYWHERE", "file:/no/such/file", "file:a b:c", "file:name"} {
+	for _, ref := range []string{
+		"env:NOT_SET_ANYWHERE", "env:_", "env:a1", "env:" + strings.Repeat("A", 128),
+		"file:/no/such/file", "file:/a b:c", "file:///no/such/file", "file:/k=v",
+	} {
 		if err := intent.CheckReference(ref); err != nil {
 			t.Errorf("%q: %v", ref, err)
 		}
 	}
-	for _, ref := range []string{"", "KEYS", "vault:x", "ENV:X", "File:/x", "env:", "file:", "file: ", "env:k1=b25l", "env:A\nB", "k1=b25l"} {
+	for _, ref := range []string{
+		"", "KEYS", "vault:x", "ENV:X", "File:/x", "k1=b25l", "b25l", "k1:b25l",
+		"env:", "env: ", "env:k1=b25l", "env:b25l\nA", "env:1b25l", "env:b25l+", "env:b25l/", "env:b25l.A", "env: b25l", "env:b25l ",
+		"env:b25l\x00", "env:\u00e4b25l", "env:" + strings.Repeat("b25l", 32) + "A", "env:/b25l",
+		"file:", "file: ", "file:b25l", "file:k1=b25l", "file:keys/b25l", "file:./b25l", "file: /b25l", "file:~/b25l",
+		"file:/x\nk1=b25l", "file:/b25l\x00", "file:\\b25l", "file:/b25l\xff",
+	} {
 		err := intent.CheckReference(ref)
-		if !errors.Is(err, intent.ErrKeyring) || strings.Contains(err.Error(), "b25l") {
+		if !errors.Is(err, intent.ErrKeyring) || !errors.Is(err, intent.ErrReference) || strings.Contains(err.Error(), "b25l") {
 			t.Errorf("%q: %v", ref, err)
 		}
-		if _, loaded := intent.LoadKeyring(ref); loaded == nil || loaded.Error() != err.Error() {
+		if _, loaded := intent.LoadKeyring(ref); loaded == nil || err == nil || loaded.Error() != err.Error() {
 			t.Errorf("%q: LoadKeyring says %v, CheckReference %v", ref, loaded, err)
 		}
+	}
+}
+
+func TestKeyringString(t *testing.T) {
+	for want, ring := range map[string]*intent.Keyring{
+		"intent.Keyring(0 keys)": nil,
+		"intent.Keyring(2 keys)": keyring(t, "k1", "one", "k2", "two"),
+	} {
+		if got := ring.String(); got != want {
+			t.Errorf("String = %s, want %s", got, want)
+		}
+	}
+	if got := new(intent.Keyring).String(); got != "intent.Keyring(0 keys)" {
+		t.Errorf("String of the zero value = %s", got)
 	}
 }

@@ -205,6 +205,8 @@ func TestSecretsAreNotInErrors(t *testing.T) {
 		"k1=" + encoded + "=",
 		"k1=" + string(secret) + "!",
 		string(secret) + "\xff=" + encoded,
+		string(secret) + "\t=" + encoded,
+		"\ufeff\ufeff" + string(secret) + "=" + encoded,
 		"=" + encoded,
 		"\n" + string(secret),
 	} {
@@ -219,11 +221,27 @@ func TestSecretsAreNotInErrors(t *testing.T) {
 		_, err = intent.LoadKeyring("env:BEAMAGENTS_TEST_KEYS")
 		errs = append(errs, err)
 	}
-	for _, ref := range []string{"k1=" + encoded, encoded, "env:k1=" + encoded, "k1:" + encoded} {
-		_, err := intent.LoadKeyring(ref)
+	unpadded := strings.TrimRight(encoded, "=")
+	for _, wrong := range []string{
+		"k1=" + encoded, encoded, unpadded, "k1:" + encoded, string(secret), "k1=" + encoded + "\nk2=" + encoded,
+	} {
+		for _, scheme := range []string{"", "env:", "file:", "vault:", "ENV:", "env: ", "file: ", "file:./"} {
+			_, err := intent.LoadKeyring(scheme + wrong)
+			errs = append(errs, err)
+			err = intent.CheckReference(scheme + wrong)
+			if err == nil && scheme == "env:" && (wrong == unpadded || wrong == string(secret)) {
+				continue // could be the name of a variable
+			}
+			errs = append(errs, err)
+		}
+	}
+	for _, id := range []string{"k1=" + encoded, encoded, unpadded + "\n"} {
+		_, err := intent.NewSigner(ring, id)
 		errs = append(errs, err)
 	}
 	_, err := intent.NewSigner(ring, "k2")
+	errs = append(errs, err)
+	_, err = new(intent.Signer).Sign(full())
 	errs = append(errs, err)
 	_, err = signer(t, ring, "k1").Sign(nil)
 	errs = append(errs, err)

@@ -3,6 +3,7 @@ package intent
 import (
 	"crypto/hmac"
 	"fmt"
+	"strings"
 	"sync"
 	"unicode/utf8"
 
@@ -71,7 +72,11 @@ type Signer struct {
 // is on its way any more.
 func NewSigner(ring *Keyring, keyID string) (*Signer, error) {
 	mac := ring.lookup(keyID)
-	if mac == nil {
+	switch {
+	case mac != nil:
+	case strings.ContainsAny(keyID, "=\n"): // a keyring in place of an id
+		return nil, fmt.Errorf("intent: %w: no keyring can hold this id", ErrUnknownKey)
+	default:
 		return nil, fmt.Errorf("intent: %w: %q", ErrUnknownKey, keyID)
 	}
 	return &Signer{keyID: keyID, mac: mac}, nil
@@ -79,8 +84,11 @@ func NewSigner(ring *Keyring, keyID string) (*Signer, error) {
 
 // Sign returns a signed copy of in, which stays as it is. A signature that in has
 // is replaced. The error wraps [ErrInvalid]: in is nil, or a text in it is not
-// UTF-8.
+// UTF-8. A Signer that is nil or zero has no key: the error wraps [ErrUnknownKey].
 func (s *Signer) Sign(in *beamagentspb.ToolIntent) (*beamagentspb.ToolIntent, error) {
+	if s == nil || s.mac == nil {
+		return nil, fmt.Errorf("intent: %w: the signer has no key", ErrUnknownKey)
+	}
 	buf := buffers.Get().(*[]byte)
 	defer putBuffer(buf)
 	input, err := signedBytes(*buf, in)

@@ -349,6 +349,21 @@ func TestSignRefuses(t *testing.T) {
 	}
 }
 
+func TestSignWithoutKey(t *testing.T) {
+	for name, s := range map[string]*intent.Signer{"nil": nil, "zero": new(intent.Signer)} {
+		for _, in := range []*beamagentspb.ToolIntent{full(), nil} {
+			if out, err := s.Sign(in); out != nil || !errors.Is(err, intent.ErrUnknownKey) {
+				t.Errorf("Sign with a %s signer = %v, %v", name, out, err)
+			}
+		}
+	}
+	for name, ring := range map[string]*intent.Keyring{"nil": nil, "zero": new(intent.Keyring)} {
+		if s, err := intent.NewSigner(ring, "k1"); s != nil || !errors.Is(err, intent.ErrUnknownKey) {
+			t.Errorf("NewSigner with a %s keyring = %v, %v", name, s, err)
+		}
+	}
+}
+
 // Every text of the schema is looked at, also one that comes later.
 func TestCheckText(t *testing.T) {
 	if err := intent.CheckText(full()); err != nil {
