@@ -32,13 +32,10 @@ func convert(cmd *cobra.Command, args []string, keepGoing bool, f func(*conversi
 	defer func() { err = errors.Join(err, in.Close()) }()
 	c := &conversion{cmd: cmd, out: bufio.NewWriterSize(cmd.OutOrStdout(), 1<<16), keepGoing: keepGoing}
 	err = f(c, in)
-	if err := c.out.Flush(); err != nil {
-		return err
-	}
 	if err == nil && c.bad {
-		return &dataError{} // reported already
+		err = &dataError{} // reported already
 	}
-	return err
+	return flush(c.out, err)
 }
 
 // fault takes note of a bad message: it ends the run, or is reported and passed over.

@@ -123,7 +123,7 @@ func runConsole(t *testing.T, commands []command) {
 	}
 	sh := exec.Command("sh", "-c", script.String())
 	sh.Dir = dir
-	sh.Env = append(os.Environ(), "PATH="+bin+string(os.PathListSeparator)+os.Getenv("PATH"))
+	sh.Env = append(os.Environ(), "TMPDIR="+t.TempDir(), "PATH="+bin+string(os.PathListSeparator)+os.Getenv("PATH"))
 	out, err := sh.CombinedOutput()
 	var exited *exec.ExitError // the status of the last example
 	if err != nil && !errors.As(err, &exited) {

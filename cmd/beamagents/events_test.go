@@ -197,19 +197,6 @@ type brokenReader struct{}
 
 func (brokenReader) Read([]byte) (int, error) { return 0, errors.New("pulled out") }
 
-type fullDisk struct{}
-
-func (fullDisk) Write([]byte) (int, error) { return 0, errors.New("disk full") }
-
-func TestEventsOutputThatCannotBeWritten(t *testing.T) {
-	for _, command := range []string{"project", "check", "types"} {
-		var stderr bytes.Buffer
-		if status := run([]string{"events", command}, strings.NewReader("x\n"), fullDisk{}, &stderr); status != 2 {
-			t.Errorf("%s: status %d, %s", command, status, stderr.String())
-		}
-	}
-}
-
 func TestEventsTypes(t *testing.T) {
 	stdout, stderr, status := callProgram(nil, "events", "types")
 	if status != 0 || stderr != "" {

@@ -256,7 +256,18 @@ func newCanonical() *cobra.Command {
 	}
 }
 
-const keyringHelp = `REF is env:NAME or file:PATH of a keyring: a line id=KEY for each key, KEY in base64.`
+const keyringHelp = `REF is env:NAME or file:/PATH, an absolute one, of a keyring: a line id=KEY for each
+key, KEY in base64. Exit status 1 if the text of the keyring is bad, 2 if REF leads to none.`
+
+// loadKeyring returns a keyring that is malformed as bad data: only a reference that
+// leads to none is a wrong call.
+func loadKeyring(ref string) (*intent.Keyring, error) {
+	ring, err := intent.LoadKeyring(ref)
+	if err != nil && !errors.Is(err, intent.ErrReference) {
+		return nil, &dataError{err}
+	}
+	return ring, err
+}
 
 func newSign() *cobra.Command {
 	var ref, keyID string
@@ -268,12 +279,15 @@ func newSign() *cobra.Command {
 
 The input is one encoded ToolIntent, or with --delimited any number of them, each
 behind its length as a varint; so is the output. It stops at the first that cannot be
-read. ` + keyringHelp,
-		Example: `  beamagents intent sign --keyring file:keys --key-id k1 intent.binpb > signed.binpb
+read.
+
+` + keyringHelp + ` It is 2,
+too, if the keyring has no key ID.`,
+		Example: `  beamagents intent sign --keyring "file:$PWD/keys" --key-id k1 intent.binpb > signed.binpb
   beamagents intent sign --keyring env:KEYS --key-id k1 --delimited < intents > signed`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
-			ring, err := intent.LoadKeyring(ref)
+			ring, err := loadKeyring(ref)
 			if err != nil {
 				return err
 			}
@@ -282,7 +296,7 @@ read. ` + keyringHelp,
 				return err
 			}
 			out := bufio.NewWriter(cmd.OutOrStdout())
-			defer func() { err = errors.Join(err, out.Flush()) }()
+			defer func() { err = flush(out, err) }()
 			return eachIntent(cmd, args, delimited, func(in *pb.ToolIntent) error {
 				signed, err := signer.Sign(in)
 				if err != nil {
@@ -296,7 +310,7 @@ read. ` + keyringHelp,
 			})
 		},
 	}
-	cmd.Flags().StringVar(&ref, "keyring", "", "reference of the keyring")
+	cmd.Flags().StringVar(&ref, "keyring", "", "reference of the keyring: env:NAME or file:/PATH")
 	cmd.Flags().StringVar(&keyID, "key-id", "", "id of the key to sign with")
 	cmd.Flags().BoolVar(&delimited, "delimited", false, "each message comes behind its length as a varint")
 	require(cmd, "keyring", "key-id")
@@ -315,8 +329,10 @@ require all but ok, permissive all but ok and unsigned_intent, off none.
 
 The input is one encoded ToolIntent, or with --delimited any number of them, each
 behind its length as a varint. It stops at the first that cannot be read, with exit
-status 1. ` + keyringHelp,
-		Example: `  beamagents intent verify --keyring file:keys signed.binpb
+status 1.
+
+` + keyringHelp,
+		Example: `  beamagents intent verify --keyring "file:$PWD/keys" signed.binpb
   beamagents intent verify --keyring env:KEYS --mode permissive --delimited < intents`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
@@ -324,12 +340,12 @@ status 1. ` + keyringHelp,
 			if err := m.Validate(); err != nil || m == "" {
 				return fmt.Errorf("--mode %q is none of require, permissive and off", mode)
 			}
-			ring, err := intent.LoadKeyring(ref)
+			ring, err := loadKeyring(ref)
 			if err != nil {
 				return err
 			}
 			out := bufio.NewWriter(cmd.OutOrStdout())
-			defer func() { err = errors.Join(err, out.Flush()) }()
+			defer func() { err = flush(out, err) }()
 			refused := false
 			if err := eachIntent(cmd, args, delimited, func(in *pb.ToolIntent) error {
 				outcome := ring.Verify(in)
@@ -345,7 +361,7 @@ status 1. ` + keyringHelp,
 			return nil
 		},
 	}
-	cmd.Flags().StringVar(&ref, "keyring", "", "reference of the keyring")
+	cmd.Flags().StringVar(&ref, "keyring", "", "reference of the keyring: env:NAME or file:/PATH")
 	cmd.Flags().StringVar(&mode, "mode", string(intent.ModeRequire), "require, permissive or off")
 	cmd.Flags().BoolVar(&delimited, "delimited", false, "each message comes behind its length as a varint")
 	require(cmd, "keyring")

@@ -135,10 +135,6 @@ func TestIntentBadData(t *testing.T) {
 func TestIntentBadCalls(t *testing.T) {
 	ring := keys(t, "k1", "one")
 	folder := t.TempDir()
-	blank := filepath.Join(folder, "blank")
-	if err := os.WriteFile(blank, []byte("# no key\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
 	for _, args := range []string{
 		"sing", "id", "id --key-hex 6b --seq 0", "id --key-hex 6b --step 0", "id --seq 0 --step 0",
 		"id --key-hex 6 --seq 0 --step 0", "id --key-hex 0x6b --seq 0 --step 0", "id --key-hex 6b --seq -1 --step 0",
@@ -153,7 +149,9 @@ func TestIntentBadCalls(t *testing.T) {
 		"canonical " + filepath.Join(folder, "missing"), "canonical " + folder, "canonical --pretty",
 		"sign --keyring " + ring, "sign --key-id k1", "sign --keyring " + ring + " --key-id k2", "sign --keyring " + ring + " --key-id=",
 		"sign --keyring file:" + filepath.Join(folder, "missing") + " --key-id k1", "sign --keyring file:" + folder + " --key-id k1",
-		"sign --keyring file:" + blank + " --key-id k1", "sign --keyring env:BEAMAGENTS_TEST_NOTHING --key-id k1",
+		"sign --keyring env:BEAMAGENTS_TEST_NOTHING --key-id k1", "sign --keyring env: --key-id k1",
+		"sign --keyring file:ring --key-id k1", "sign --keyring file: --key-id k1", "verify --keyring file:ring", "verify --keyring env:A-B",
+		"verify --keyring file:" + folder, "verify --keyring env:BEAMAGENTS_TEST_NOTHING",
 		"sign --keyring vault:x --key-id k1", "sign --keyring= --key-id k1",
 		"verify", "verify --keyring " + ring + " --mode strict", "verify --keyring " + ring + " --mode=",
 		"verify --keyring file:" + filepath.Join(folder, "missing"), "verify --keyring " + ring + " " + filepath.Join(folder, "missing"),
@@ -161,6 +159,36 @@ func TestIntentBadCalls(t *testing.T) {
 		stdout, stderr, status := call("", append([]string{"intent"}, strings.Fields(args)...)...)
 		if status != 2 || stdout != "" || !strings.HasPrefix(stderr, "beamagents: ") || strings.Count(stderr, "\n") != 1 {
 			t.Errorf("intent %s: status %d, %q, %q; want 2 and one line", args, status, stdout, stderr)
+		}
+	}
+}
+
+// A keyring that is there and cannot be used is bad data, not a wrong call.
+func TestIntentBadKeyrings(t *testing.T) {
+	for name, tc := range map[string]struct{ text, want string }{
+		"no key":      {"# no key\n", "it holds no key"},
+		"empty":       {"", "it holds no key"},
+		"no base64":   {"k1=x", "line 1: the key is not standard base64"},
+		"no id":       {"\n=b25l", "line 2: not of the form id=key"},
+		"a bad id":    {"k\t1=b25l", "line 1: the id holds a control character"},
+		"a long text": {strings.Repeat("#\n", 1<<20), "longer than"},
+	} {
+		path := filepath.Join(t.TempDir(), "ring")
+		if err := os.WriteFile(path, []byte(tc.text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		refs := []string{"file:" + path}
+		if len(tc.text) < 1<<16 { // more than the environment takes, perhaps
+			t.Setenv("BEAMAGENTS_TEST_KEYS", tc.text)
+			refs = append(refs, "env:BEAMAGENTS_TEST_KEYS")
+		}
+		for _, ref := range refs {
+			for _, args := range [][]string{{"sign", "--key-id", "k1"}, {"verify"}, {"verify", "--mode", "off"}} {
+				stdout, stderr, status := call("", append([]string{"intent", args[0], "--keyring", ref}, args[1:]...)...)
+				if status != 1 || stdout != "" || !strings.Contains(stderr, tc.want) {
+					t.Errorf("%s: %v %s: status %d, %q, %q; want 1 and %q", name, args, ref, status, stdout, stderr, tc.want)
+				}
+			}
 		}
 	}
 }
@@ -302,8 +330,8 @@ func TestIntentSecretsAreNotPrinted(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, stdin := range []string{string(wire), "no protobuf"} {
-		for _, ref := range []string{good, "file:" + path, "env:BEAMAGENTS_TEST_KEYS", "k1=" + b64, b64, "env:k1=" + b64} {
-			for _, id := range []string{"k1", "k2", ""} {
+		for _, ref := range []string{good, "file:" + path, "env:BEAMAGENTS_TEST_KEYS", "k1=" + b64, b64, "env:k1=" + b64, "file:k1=" + b64, "file:" + b64, "env:" + strings.TrimRight(b64, "=")} {
+			for _, id := range []string{"k1", "k2", "", "k1=" + b64} {
 				for _, args := range [][]string{
 					{"intent", "sign", "--keyring", ref, "--key-id", id}, {"intent", "verify", "--keyring", ref},
 					{"intent", "sign", "--keyring", ref, "--key-id", id, "--help"}, {"intent", "sign", "--keyring", ref, "--wrong"},

@@ -9,10 +9,12 @@
 package main
 
 import (
+	"bufio"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 )
@@ -32,8 +34,8 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	case err == nil:
 		return 0
 	case errors.As(err, &bad):
-		if bad.err != nil {
-			fmt.Fprintln(stderr, "beamagents:", bad.err)
+		if text := strings.TrimSpace(err.Error()); text != "" {
+			fmt.Fprintln(stderr, "beamagents:", text)
 		}
 		return 1
 	default:
@@ -46,9 +48,28 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 // A nil err is for a command that has already reported each fault.
 type dataError struct{ err error }
 
-func (e *dataError) Error() string { return fmt.Sprint(e.err) }
+func (e *dataError) Error() string {
+	if e.err == nil {
+		return ""
+	}
+	return e.err.Error()
+}
 
 func (e *dataError) Unwrap() error { return e.err }
+
+// flush ends a command that has written to out and found err. What cannot be written is
+// returned, too, but once, and in place of faults that were reported there.
+func flush(out *bufio.Writer, err error) error {
+	failed := out.Flush()
+	var bad *dataError
+	switch {
+	case failed == nil || errors.Is(err, failed):
+		return err
+	case errors.As(err, &bad) && bad.err == nil:
+		return failed
+	}
+	return errors.Join(err, failed)
+}
 
 func newRoot() *cobra.Command {
 	root := &cobra.Command{

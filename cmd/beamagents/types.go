@@ -98,7 +98,7 @@ types, and its enums, and what a reader must know about each.`,
 				return err
 			}
 			out := bufio.NewWriter(cmd.OutOrStdout())
-			defer func() { err = errors.Join(err, out.Flush()) }()
+			defer func() { err = flush(out, err) }()
 			if len(args) == 0 {
 				for _, name := range messageNames() {
 					fmt.Fprintf(out, "%-32s %s\n", name, firstSentence(comment(messageIn(file, name))))
