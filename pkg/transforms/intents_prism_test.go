@@ -518,6 +518,9 @@ func TestIntentParamsPanics(t *testing.T) {
 		"sign, another scheme":      {sign("vault:keys", "k1"), setRef},
 		"sign, a keyring itself":    {sign("k1="+key, "k1"), setRef},
 		"sign, no name":             {sign("env:", "k1"), setRef},
+		"sign, no absolute path":    {sign("file:"+key, "k1"), setRef},
+		"sign, a control character": {sign("env:KEYS", "k\x001"), "no keyring can hold this id"},
+		"sign, a byte order mark":   {sign("env:KEYS", "\ufeffk1"), "no keyring can hold this id"},
 		"sign, no key id":           {sign("env:KEYS", ""), "set the id of a key"},
 		"sign, a line as id":        {sign("env:KEYS", "k1="+key), "no keyring can hold this id"},
 		"sign, two lines":           {sign("env:KEYS", "k1\nk2"), "no keyring can hold this id"},
@@ -552,18 +555,30 @@ func TestIntentParamsPanics(t *testing.T) {
 
 // A worker that cannot find its key must not go on.
 func TestMissingKeysFailTheJob(t *testing.T) {
-	ref := ringFile(t, "k1", "one")
-	for name, tc := range map[string]struct {
+	ref, folder := ringFile(t, "k1", "one"), t.TempDir()
+	blank := filepath.Join(folder, "blank")
+	if err := os.WriteFile(blank, []byte("# no key\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	type job struct {
 		build func(s beam.Scope, col beam.PCollection)
 		want  string
-	}{
-		"sign, no such key":  {signs(ref, "k2"), `transforms.SignIntents: intent: signing key is not in the keyring: "k2"`},
-		"sign, no such file": {signs("file:/no/such/keyring", "k1"), "transforms.SignIntents: intent: unusable keyring: open /no/such/keyring"},
-		"verify, not set": {func(s beam.Scope, col beam.PCollection) {
-			verified := transforms.VerifyIntents(s, transforms.VerifyParams{Mode: intent.ModePermissive, Keyring: "env:BEAMAGENTS_TEST_NOTHING"}, col)
-			equals(s, beam.ParDo(s, stampedRecord, verified.Errors), nil)
-		}, `transforms.VerifyIntents: intent: unusable keyring: environment variable "BEAMAGENTS_TEST_NOTHING" is not set`},
+	}
+	jobs := map[string]job{
+		"sign, no such key": {signs(ref, "k2"), `transforms.SignIntents: intent: signing key is not in the keyring: "k2"`},
+	}
+	for name, tc := range map[string]struct{ ref, want string }{
+		"no such file": {"file:/no/such/keyring", "intent: unusable keyring reference: open /no/such/keyring"},
+		"a folder":     {"file:" + folder, "intent: unusable keyring reference: read " + folder},
+		"no key in it": {"file:" + blank, "intent: unusable keyring: it holds no key"},
+		"not set":      {"env:BEAMAGENTS_TEST_NOTHING", "intent: unusable keyring reference: the environment variable that it names is not set"},
 	} {
+		jobs["sign, "+name] = job{signs(tc.ref, "k1"), "transforms.SignIntents: " + tc.want}
+		for _, mode := range []intent.Mode{intent.ModePermissive, intent.ModeRequire} {
+			jobs[string(mode)+", "+name] = job{verifies(mode, tc.ref), "transforms.VerifyIntents: " + tc.want}
+		}
+	}
+	for name, tc := range jobs {
 		t.Run(name, func(t *testing.T) {
 			for _, runner := range []string{"prism", "direct"} {
 				p, s := beam.NewPipelineWithRoot()
@@ -573,6 +588,13 @@ func TestMissingKeysFailTheJob(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+func verifies(mode intent.Mode, ref string) func(s beam.Scope, col beam.PCollection) {
+	return func(s beam.Scope, col beam.PCollection) {
+		verified := transforms.VerifyIntents(s, transforms.VerifyParams{Mode: mode, Keyring: ref}, col)
+		equals(s, beam.ParDo(s, stampedRecord, verified.Errors), nil)
 	}
 }
 

@@ -41,7 +41,7 @@ func (p SignParams) validate() error {
 	}
 	if err != nil {
 		return fmt.Errorf("SignParams.KeyID: no keyring can hold this id: it is one line of UTF-8, "+
-			"without %q, without white space at its start, and does not start with %q", "=", "#")
+			"without control characters and %q, without white space at its start, and does not start with %q", "=", "#")
 	}
 	return nil
 }
