@@ -257,7 +257,8 @@ func newCanonical() *cobra.Command {
 }
 
 const keyringHelp = `REF is env:NAME or file:/PATH, an absolute one, of a keyring: a line id=KEY for each
-key, KEY in base64. Exit status 1 if the text of the keyring is bad, 2 if REF leads to none.`
+key, KEY in base64. The exit status is 1 if the text of the keyring is bad, 2 if REF leads
+to none.`
 
 // loadKeyring returns a keyring that is malformed as bad data: only a reference that
 // leads to none is a wrong call.
@@ -281,8 +282,7 @@ The input is one encoded ToolIntent, or with --delimited any number of them, eac
 behind its length as a varint; so is the output. It stops at the first that cannot be
 read.
 
-` + keyringHelp + ` It is 2,
-too, if the keyring has no key ID.`,
+` + keyringHelp + ` It is 2, too, if the keyring has no key ID.`,
 		Example: `  beamagents intent sign --keyring "file:$PWD/keys" --key-id k1 intent.binpb > signed.binpb
   beamagents intent sign --keyring env:KEYS --key-id k1 --delimited < intents > signed`,
 		Args: cobra.MaximumNArgs(1),
