@@ -7,7 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"os"
 	"os/exec"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -132,6 +136,33 @@ func TestImportRule(t *testing.T) {
 		for _, v := range violations(p) {
 			t.Error(v)
 		}
+	}
+}
+
+// Generated decoding takes invalid text and field numbers, and aliases its input: only
+// the coders, which check before, may call it. Bytes from outside go through
+// proto.Unmarshal everywhere else.
+func TestOnlyCodersCallTheFastPath(t *testing.T) {
+	calls := regexp.MustCompile(`\.(UnmarshalVT\w*|MarshalVT\w*|MarshalTo\w*VT\w*|SizeVT|CloneVT|EqualVT)\(`)
+	seen := 0
+	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, ".pb.go") {
+			return err
+		}
+		b, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		found := calls.FindString(string(b))
+		if strings.HasPrefix(path, "pkg/coders/") {
+			seen += len(found)
+		} else if found != "" {
+			t.Errorf("%s calls %s", path, found)
+		}
+		return nil
+	})
+	if err != nil || seen == 0 {
+		t.Errorf("found no call in pkg/coders: %v", err)
 	}
 }
 

@@ -35,8 +35,7 @@ A bad document is reported with its line.`,
 			return convert(cmd, args, keepGoing, func(c *conversion, in io.Reader) error {
 				return documents(in, delimited, func(line int, text []byte) error {
 					b, err := encodeJSON(text, mt)
-					var bad *jsonError
-					if errors.As(err, &bad) {
+					if bad, ok := errors.AsType[*jsonError](err); ok {
 						line += bytes.Count(text[:min(int(bad.offset), len(text))], []byte("\n"))
 						return c.fault("line %d: %w", line, err)
 					} else if err != nil {

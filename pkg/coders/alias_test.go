@@ -41,7 +41,8 @@ func TestBeamReadsEachElementIntoAFreshBuffer(t *testing.T) {
 	}
 }
 
-// What the documentation tells users: an append copies, a write shows in the text.
+// What the documentation tells users: text and bytes are views of the buffer, and an
+// append copies.
 func TestAliasing(t *testing.T) {
 	element, err := encodeElement(&pb.ToolIntent{IntentId: "id", EntityKey: []byte("key"), ToolName: "tool"})
 	if err != nil {

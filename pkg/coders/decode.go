@@ -72,6 +72,9 @@ func decodeBlob[E any, P interface {
 	return nil
 }
 
+// usualAttributes is how many attributes need no second allocation.
+const usualAttributes = 32
+
 // makeRoom allocates lists and the map once, at their final size. A blob that has
 // elements is there, so nothing is set that the bytes do not set.
 func makeRoom(m proto.Message, n *counts) {
@@ -80,7 +83,8 @@ func makeRoom(m proto.Message, n *counts) {
 		m.PendingIntentIds = room[string](n[pendingIntentIDs])
 	case *pb.TraceEvent:
 		if n[attributes] > 0 {
-			m.Attributes = make(map[string]string, n[attributes])
+			// Not more: the same key may come again and again.
+			m.Attributes = make(map[string]string, min(n[attributes], usualAttributes))
 		}
 	case *pb.StateSnapshot:
 		if n[memoryEntries] > 0 {

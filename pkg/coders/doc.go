@@ -28,10 +28,11 @@
 // # Aliasing
 //
 // The text and the bytes of a decoded message are views of the buffer that Beam read
-// the element into; nothing is copied. So a message keeps its whole buffer alive: copy
-// what you keep for long (strings.Clone, bytes.Clone). Never write into its bytes: you
-// would change its text, which Go takes for immutable. Setting a field to other bytes
-// is fine, and so is append, which copies.
+// the element into; nothing is copied. So any part of a message keeps that whole buffer
+// alive: copy what you keep for long (strings.Clone, bytes.Clone; proto.Clone copies
+// bytes, but not text). Treat an element as immutable, as Beam demands: a step that is
+// fused with yours may hold the same message. Setting a field to other bytes is fine on
+// a copy, and append never writes into a neighbour: capacities end with the field.
 //
 // # Speed
 //

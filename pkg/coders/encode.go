@@ -131,7 +131,7 @@ func encodeTraceEvent(m *pb.TraceEvent) []byte {
 	b = appendVarint(b, 5, uint64(m.Seq))
 	b = appendVarint(b, 6, uint64(m.StepIndex))
 	b = appendVarint(b, 7, uint64(m.EventType)) // a negative number has ten bytes
-	var few [32]string
+	var few [usualAttributes]string
 	keys := few[:0]
 	for key := range m.Attributes {
 		keys = append(keys, key)

@@ -3,6 +3,7 @@ package coders
 import (
 	"bytes"
 	"reflect"
+	"runtime"
 	"strings"
 	"testing"
 	"unsafe"
@@ -516,5 +517,46 @@ func TestAllocations(t *testing.T) {
 		if n := testing.AllocsPerRun(100, func() { _, _ = encode(m) }); n > 1 {
 			t.Errorf("encoding %T makes %v allocations", tc.m, n)
 		}
+	}
+}
+
+// Many empty elements in few bytes: what they cost is bounded by what they cost the
+// reference, although lists are made at their final size.
+func TestRepeatedElementsCostNoMoreThanTheReference(t *testing.T) {
+	allocated := func(work func()) uint64 {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		work()
+		runtime.ReadMemStats(&after)
+		return after.TotalAlloc - before.TotalAlloc
+	}
+	tried := 0
+	for _, m := range fast {
+		fields := m.ProtoReflect().Descriptor().Fields()
+		for i := range fields.Len() {
+			field := fields.Get(i)
+			if field.Cardinality() != protoreflect.Repeated {
+				continue
+			}
+			tried++
+			one := append(protowire.AppendTag(nil, field.Number(), protowire.BytesType), 0)
+			b := bytes.Repeat(one, 1<<18)
+			reference := allocated(func() {
+				if err := proto.Unmarshal(b, newLike(m)); err != nil {
+					t.Fatal(err)
+				}
+			})
+			ours := allocated(func() {
+				if _, err := decode(reflect.TypeOf(m), b); err != nil {
+					t.Fatal(err)
+				}
+			})
+			if limit := reference + 1<<20; ours > limit {
+				t.Errorf("%s: %d KiB for %d elements, the reference needs %d", field.FullName(), ours>>10, 1<<18, reference>>10)
+			}
+		}
+	}
+	if tried < 5 {
+		t.Errorf("only %d repeated fields", tried)
 	}
 }

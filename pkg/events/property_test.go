@@ -1,6 +1,7 @@
 package events
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -51,7 +52,7 @@ func scribble(r *rand.Rand, v any) string {
 		return space() + str(v) + space()
 	case float64:
 		text, _ := json.Marshal(v)
-		if !strings.ContainsAny(string(text), ".e") {
+		if !bytes.ContainsAny(text, ".e") {
 			return string(text) + [2]string{".00", "e+0"}[r.IntN(2)]
 		}
 		return string(text)
