@@ -271,7 +271,14 @@ func TestWrapAndUnwrapRefuse(t *testing.T) {
 		"another variant": {Payload: &pb.AgentEnvelope_ToolResult{ToolResult: &pb.ToolResult{}}},
 		"empty":           {Payload: &pb.AgentEnvelope_ExternalEvent{}},
 		"JSON":            {Payload: &pb.AgentEnvelope_ExternalEvent{ExternalEvent: []byte(`{"version":1}`)}},
-		"no reason":       {Payload: &pb.AgentEnvelope_ExternalEvent{ExternalEvent: []byte{0x20, 1}}},
+		"a field number that does not exist": {Payload: &pb.AgentEnvelope_ExternalEvent{
+			ExternalEvent: []byte{0x12, 1, 'r', 0xe8, 0xcb, 0xcb, 0xcb, 0x30, 0},
+		}},
+		"a number above 64 bits": {Payload: &pb.AgentEnvelope_ExternalEvent{
+			ExternalEvent: append([]byte{0x12, 1, 'r', 0x20}, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 2),
+		}},
+		"a reason not in UTF-8": {Payload: &pb.AgentEnvelope_ExternalEvent{ExternalEvent: []byte{0x12, 1, 0xff}}},
+		"no reason":             {Payload: &pb.AgentEnvelope_ExternalEvent{ExternalEvent: []byte{0x20, 1}}},
 	} {
 		if rec, err := deadletter.Unwrap(env); !errors.Is(err, deadletter.ErrUnwrap) {
 			t.Errorf("%s: %v, %v; want ErrUnwrap", name, rec, err)

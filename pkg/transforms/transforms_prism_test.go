@@ -585,7 +585,10 @@ func TestEncodeAndDecodeErrors(t *testing.T) {
 		})
 	})
 	t.Run("no record in it", func(t *testing.T) {
-		inputs := [][]byte{{0x0a}, canonical(&pb.AgentEnvelope{EntityKey: []byte("k")}), canonical(event(1, "k", "no record"))}
+		inputs := [][]byte{
+			{0x0a}, canonical(&pb.AgentEnvelope{EntityKey: []byte("k")}), canonical(event(1, "k", "no record")),
+			{0x1a, 3, 0x12, 1, 'r', 0xe8, 0xcb, 0xcb, 0xcb, 0x30, 0}, // a record, then a field number that does not exist
+		}
 		onBothRunners(t, func(s beam.Scope) {
 			decoded := transforms.DecodeErrors(s, beam.ParDo(s, keyed, source(s, inputs...)))
 			passert.Empty(s, decoded.Records)
@@ -595,7 +598,9 @@ func TestEncodeAndDecodeErrors(t *testing.T) {
 					"deadletter: envelope holds no dead letter: it has no external_event",
 				fmt.Sprintf("-inf malformed_envelope/unparsable key=kv-key time=0 bytes=%x redriven=0: "+
 					"deadletter: envelope holds no dead letter: external_event, byte 0: field 13 of ActivationErrorRecord is not valid", inputs[2]),
+				fmt.Sprintf("-inf malformed_envelope/unparsable key=kv-key time=0 bytes=%x redriven=0: "+
+					"byte 5: AgentEnvelope: the tag of a field is not valid", inputs[3]),
 			})
-		}, wantCounters(map[string]int64{"errors_malformed_envelope": 3}))
+		}, wantCounters(map[string]int64{"errors_malformed_envelope": 4}))
 	})
 }
