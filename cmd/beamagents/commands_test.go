@@ -58,6 +58,15 @@ func TestDecodeAndEncode(t *testing.T) {
 		"two files":              {"", "decode --type ToolIntent a b", result{2, "", "beamagents: accepts at most 1 arg(s), received 2\n"}},
 		"unknown flag":           {"", "decode --typ ToolIntent", result{2, "", "beamagents: unknown flag: --typ\n"}},
 		"unknown command":        {"", "decod", result{2, "", "beamagents: unknown command \"decod\" for \"beamagents\"\n"}},
+		"no command":             {"", "deadletter", result{2, "", "beamagents: beamagents deadletter needs a command; see beamagents deadletter --help\n"}},
+		"no command of intent":   {"", "intent", result{2, "", "beamagents: beamagents intent needs a command; see beamagents intent --help\n"}},
+		"no command of events":   {"", "events", result{2, "", "beamagents: beamagents events needs a command; see beamagents events --help\n"}},
+		"no shell":               {"", "completion", result{2, "", "beamagents: beamagents completion needs a command; see beamagents completion --help\n"}},
+		"unknown shell":          {"", "completion nope", result{2, "", "beamagents: unknown command \"nope\" for \"beamagents completion\"\n"}},
+		"unknown in a group":     {"", "intent nope", result{2, "", "beamagents: unknown command \"nope\" for \"beamagents intent\"\n"}},
+		"help on nothing":        {"", "help nope", result{2, "", "beamagents: there is no command \"nope\"; beamagents --help lists them\n"}},
+		"help on nothing below":  {"", "help intent nope", result{2, "", "beamagents: there is no command \"intent nope\"; beamagents --help lists them\n"}},
+		"nothing with --help":    {"", "nope --help", result{2, "", "beamagents: unknown command \"nope\" for \"beamagents\"\n"}},
 		"types of nothing":       {"", "types Tool", result{2, "", "beamagents: there is no message \"Tool\"; beamagents types lists them\n"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -65,6 +74,20 @@ func TestDecodeAndEncode(t *testing.T) {
 				t.Error(diff)
 			}
 		})
+	}
+}
+
+// Help comes on standard output with exit status 0, however it is asked for.
+func TestHelp(t *testing.T) {
+	if bare, asked := runWith(""), runWith("", "--help"); bare != asked || bare.Code != 0 || !strings.Contains(bare.Stdout, "Available Commands:") {
+		t.Errorf("without a command: %+v; with --help: %+v", bare, asked)
+	}
+	for _, command := range []string{"decode", "deadletter", "deadletter show", "intent", "intent sign", "events", "completion", "completion bash", "help"} {
+		words := strings.Fields(command)
+		asked, help := runWith("", append(words, "--help")...), runWith("", append([]string{"help"}, words...)...)
+		if asked != help || asked.Code != 0 || asked.Stderr != "" || !strings.Contains(asked.Stdout, "beamagents "+command) {
+			t.Errorf("%s --help: %+v; help: %+v", command, asked, help)
+		}
 	}
 }
 

@@ -15,14 +15,7 @@ import (
 )
 
 func newDeadletter() *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "deadletter",
-		Short: "Read dead letters",
-		Args:  cobra.NoArgs,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	cmd.AddCommand(newDeadletterShow())
-	return cmd
+	return group(&cobra.Command{Use: "deadletter", Short: "Read dead letters"}, newDeadletterShow())
 }
 
 func newDeadletterShow() *cobra.Command {

@@ -20,14 +20,10 @@ import (
 const maxLineBytes = 64 << 20
 
 func newEvents() *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "events",
-		Short: "Read the events of coding agents (agent event protocol 1)",
-		Args:  cobra.NoArgs,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	cmd.AddCommand(newEventsProject(), newEventsCheck(), newEventsTypes())
-	return cmd
+	return group(
+		&cobra.Command{Use: "events", Short: "Read the events of coding agents (agent event protocol 1)"},
+		newEventsProject(), newEventsCheck(), newEventsTypes(),
+	)
 }
 
 const eventLines = `FILE, or standard input, holds one envelope a line. An empty line is a line, too, and

@@ -19,13 +19,10 @@ import (
 )
 
 func newIntent() *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "intent",
-		Short: "Identities, canonical JSON and signatures of ToolIntents",
-		Args:  cobra.NoArgs,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	cmd.AddCommand(newIntentID(), newTraceID(), newSpanID(), newCacheKey(), newCanonical(), newSign(), newVerify())
+	cmd := group(
+		&cobra.Command{Use: "intent", Short: "Identities, canonical JSON and signatures of ToolIntents"},
+		newIntentID(), newTraceID(), newSpanID(), newCacheKey(), newCanonical(), newSign(), newVerify(),
+	)
 	for _, c := range cmd.Commands() {
 		c.DisableFlagsInUseLine = true // they are in Use
 	}

@@ -5,11 +5,14 @@
 //
 // A command reads FILE, or standard input without one or for "-", and writes results to
 // standard output and what went wrong to standard error. Exit status: 0; 1 when the
-// data is bad; 2 when the call is wrong, an unreadable file included.
+// data is bad; 2 when the call is wrong, an unreadable file or output that cannot be
+// written included. Without a command the program prints its help; a command that only
+// has commands of its own, such as intent, is a wrong call without one of them.
 package main
 
 import (
 	"bufio"
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -28,7 +31,12 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	root.SetIn(stdin)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
+	completeUsage(root)
+	helped := checkHelp(root, stdout)
 	err := root.Execute()
+	if err == nil {
+		err = *helped
+	}
 	var bad *dataError
 	switch {
 	case err == nil:
@@ -82,6 +90,58 @@ func newRoot() *cobra.Command {
 	}
 	root.AddCommand(newDecode(), newEncode(), newTypes(), newDeadletter(), newIntent(), newEvents(), newVersion())
 	return root
+}
+
+// group makes cmd a command of which only the commands below it do something.
+func group(cmd *cobra.Command, commands ...*cobra.Command) *cobra.Command {
+	cmd.Args = cobra.NoArgs
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		return fmt.Errorf("%[1]s needs a command; see %[1]s --help", cmd.CommandPath())
+	}
+	cmd.AddCommand(commands...)
+	return cmd
+}
+
+// completeUsage has the two commands that cobra brings refuse a name that they do not
+// know, as all others do.
+func completeUsage(root *cobra.Command) {
+	root.InitDefaultHelpCmd()
+	root.InitDefaultCompletionCmd()
+	for _, cmd := range root.Commands() {
+		switch cmd.Name() {
+		case "completion":
+			group(cmd)
+		case "help":
+			cmd.RunE = func(cmd *cobra.Command, args []string) error {
+				found, rest, err := cmd.Root().Find(args)
+				if err != nil || len(rest) > 0 {
+					return fmt.Errorf("there is no command %q; beamagents --help lists them", strings.Join(args, " "))
+				}
+				found.InitDefaultHelpFlag()
+				return found.Help()
+			}
+		}
+	}
+}
+
+// checkHelp returns where the error of printing help will be: cobra passes none on. It
+// refuses help for a command that does not exist.
+func checkHelp(root *cobra.Command, stdout io.Writer) *error {
+	var failed error
+	help := root.HelpFunc()
+	root.SetHelpFunc(func(cmd *cobra.Command, args []string) {
+		if cmd.HasSubCommands() {
+			if failed = cmd.ValidateArgs(cmd.Flags().Args()); failed != nil {
+				return
+			}
+		}
+		var text bytes.Buffer
+		cmd.SetOut(&text)
+		help(cmd, args)
+		cmd.SetOut(stdout)
+		_, failed = stdout.Write(text.Bytes())
+	})
+	return &failed
 }
 
 // openInput returns the FILE argument of a command, or standard input.
