@@ -38,11 +38,13 @@ func TestDecodeAndEncode(t *testing.T) {
 		"no messages":            {"", "decode --type ToolIntent --delimited", result{0, "", ""}},
 		"full name":              {"\x18\x07", "decode --type beam_agents.v1.ToolIntent", result{0, "{\"seq\":\"7\"}\n", ""}},
 		"dash":                   {"\x18\x07", "decode --type ToolIntent -", result{0, "{\"seq\":\"7\"}\n", ""}},
-		"bad message":            {"\x18\x80", "decode --type ToolIntent", result{1, "", "beamagents: message 1 at byte 0: byte 0: ToolIntent.seq is cut short\n"}},
-		"text that is not":       {"\x0a\x01\xff", "decode --type ToolIntent", result{1, "", "beamagents: message 1 at byte 0: byte 2: ToolIntent.intent_id is not UTF-8\n"}},
-		"bad in the middle":      {three, "decode --type ToolIntent --delimited", result{1, "{\"seq\":\"7\"}\n", "beamagents: message 2 at byte 4: byte 0: ToolIntent.seq is cut short\n"}},
-		"keep going":             {three, "decode --type ToolIntent --delimited --keep-going", result{1, "{\"seq\":\"7\"}\n{\"seq\":\"9\"}\n", "beamagents: message 2 at byte 4: byte 0: ToolIntent.seq is cut short\n"}},
-		"bad framing":            {"\x02\x18\x07\x05\x18", "decode --type ToolIntent --delimited --keep-going", result{1, "{\"seq\":\"7\"}\n", "beamagents: message 2: byte 4: a message of 5 bytes is cut short after 1\n"}},
+		"bad message":            {"\x18\x80", "decode --type ToolIntent", result{1, "", "beamagents: message 1 at byte 0: ToolIntent.seq is cut short\n"}},
+		"text that is not":       {"\x0a\x01\xff", "decode --type ToolIntent", result{1, "", "beamagents: message 1 at byte 2: ToolIntent.intent_id is not UTF-8\n"}},
+		"bad in the middle":      {three, "decode --type ToolIntent --delimited", result{1, "{\"seq\":\"7\"}\n", "beamagents: message 2 at byte 4: ToolIntent.seq is cut short\n"}},
+		"keep going":             {three, "decode --type ToolIntent --delimited --keep-going", result{1, "{\"seq\":\"7\"}\n{\"seq\":\"9\"}\n", "beamagents: message 2 at byte 4: ToolIntent.seq is cut short\n"}},
+		"bad inside":             {"\x02\x18\x07\x03\x0a\x01\xff", "decode --type ToolIntent --delimited", result{1, "{\"seq\":\"7\"}\n", "beamagents: message 2 at byte 6: ToolIntent.intent_id is not UTF-8\n"}},
+		"bad length":             {"\x02\x18\x07\x80", "decode --type ToolIntent --delimited", result{1, "{\"seq\":\"7\"}\n", "beamagents: message 2 at byte 3: the length of a message is cut short\n"}},
+		"bad framing":            {"\x02\x18\x07\x05\x18", "decode --type ToolIntent --delimited --keep-going", result{1, "{\"seq\":\"7\"}\n", "beamagents: message 2 at byte 4: a message of 5 bytes is cut short after 1\n"}},
 		"unknown type":           {"", "decode --type Tool", result{2, "", "beamagents: there is no message \"Tool\"; beamagents types lists them\n"}},
 		"no type":                {"", "decode", result{2, "", "beamagents: required flag(s) \"type\" not set\n"}},
 		"a map entry":            {"", "decode --type TraceEvent.AttributesEntry", result{2, "", "beamagents: there is no message \"TraceEvent.AttributesEntry\"; beamagents types lists them\n"}},
@@ -209,14 +211,6 @@ func TestDeadletterShow(t *testing.T) {
 			}
 		})
 	}
-	for stdin, want := range map[string]result{
-		"\x04\x12\x02\x68\x69\x01\x0a\x02\x12\x00": {1, "{\"reason\":\"hi\"}\n", "beamagents: message 2 at byte 6: byte 0: AgentEnvelope.entity_key is cut short\n" +
-			"beamagents: message 3 at byte 8: deadletter: envelope holds no dead letter: it has no external_event\n"},
-	} {
-		if diff := cmp.Diff(want, runWith(stdin, "deadletter", "show", "--delimited", "--keep-going")); diff != "" {
-			t.Error(diff)
-		}
-	}
 	// Every record and every envelope around one of the golden blobs can be shown.
 	shown := 0
 	for _, b := range blobs(t) {
@@ -229,6 +223,35 @@ func TestDeadletterShow(t *testing.T) {
 	}
 	if shown < 5 {
 		t.Errorf("only %d blobs are dead letters", shown)
+	}
+}
+
+// A bad record is reported as a record, at the byte of the input where it is bad.
+func TestDeadletterShowBadData(t *testing.T) {
+	for name, tc := range map[string]struct{ stdin, want string }{
+		"record, detail not UTF-8":            {"\x12\x01x\x1a\x01\xff", "byte 5: ActivationErrorRecord.detail is not UTF-8"},
+		"record, cut inside its reason":       {"\x0a\x01k\x12\x05ab", "byte 3: ActivationErrorRecord.reason is cut short"},
+		"record, reason not UTF-8":            {"\x12\x01\xff", "byte 2: ActivationErrorRecord.reason is not UTF-8"},
+		"record, empty reason":                {"\x12\x00", "byte 0: ActivationErrorRecord.reason is empty"},
+		"envelope, cut inside its key":        {"\x0a", "byte 0: AgentEnvelope.entity_key is cut short"},
+		"envelope, bad tag":                   {"\x10\x01\x1a\x01\xff\x00", "byte 5: AgentEnvelope: the tag of a field is not valid"},
+		"envelope, empty":                     {"", "byte 0: deadletter: envelope holds no dead letter: it has no external_event"},
+		"envelope, a record without a reason": {"\x10\x01\x1a\x03\x0a\x01k", "byte 4: deadletter: envelope holds no dead letter: external_event has no reason"},
+		"envelope, detail of the record":      {"\x0a\x01k\x10\x01\x1a\x06\x12\x01x\x1a\x01\xff", "byte 12: AgentEnvelope.external_event: ActivationErrorRecord.detail is not UTF-8"},
+		"envelope, the last event counts":     {"\x1a\x03\x12\x01x\x1a\x03\x12\x05x", "byte 7: AgentEnvelope.external_event: ActivationErrorRecord.reason is cut short"},
+		"envelope, the last variant counts":   {"\x1a\x03\x12\x01x\x2a\x00", "byte 0: deadletter: envelope holds no dead letter: it has no external_event"},
+	} {
+		want := result{1, "", "beamagents: message 1 at " + tc.want + "\n"}
+		if diff := cmp.Diff(want, runWith(tc.stdin, "deadletter", "show")); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
+	}
+	const stream = "\x04\x12\x02hi\x01\x0a\x02\x12\x00\x06\x12\x01x\x1a\x01\xff"
+	want := result{1, "{\"reason\":\"hi\"}\n", "beamagents: message 2 at byte 6: AgentEnvelope.entity_key is cut short\n" +
+		"beamagents: message 3 at byte 8: ActivationErrorRecord.reason is empty\n" +
+		"beamagents: message 4 at byte 16: ActivationErrorRecord.detail is not UTF-8\n"}
+	if diff := cmp.Diff(want, runWith(stream, "deadletter", "show", "--delimited", "--keep-going")); diff != "" {
+		t.Error(diff)
 	}
 }
 

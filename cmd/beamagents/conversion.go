@@ -51,24 +51,3 @@ func (c *conversion) fault(format string, args ...any) error {
 	_, err = fmt.Fprintln(c.cmd.ErrOrStderr(), "beamagents:", err)
 	return err
 }
-
-// frames calls f for each message of the input, with its place for a report: its number
-// from 1 and the offset of its first byte.
-func (c *conversion) frames(in io.Reader, delimited bool, f func(place string, frame []byte) error) error {
-	frames := newFrameReader(in, delimited)
-	for number := 1; ; number++ {
-		frame, offset, err := frames.next()
-		var bad *dataError
-		switch {
-		case errors.Is(err, io.EOF):
-			return nil
-		case errors.As(err, &bad): // nobody knows where the next one begins
-			return &dataError{fmt.Errorf("message %d: %w", number, err)}
-		case err != nil:
-			return err
-		}
-		if err := f(fmt.Sprintf("message %d at byte %d", number, offset), frame); err != nil {
-			return err
-		}
-	}
-}

@@ -1,13 +1,13 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"slices"
 
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/beamagents/beamagents-go/pkg/deadletter"
@@ -35,12 +35,12 @@ as plain text stays a text.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return convert(cmd, args, keepGoing, func(c *conversion, in io.Reader) error {
-				return c.frames(in, delimited, func(place string, frame []byte) error {
-					rec, err := readRecord(frame)
-					if err != nil {
-						return c.fault("%s: %w", place, err)
+				return eachFrame(in, delimited, func(p place, frame []byte) error {
+					rec, offset, fault := readRecord(frame)
+					if rec == nil {
+						return c.fault("%s: %s", p.at(offset), fault)
 					}
-					_, err = c.out.Write(append(appendRecord(nil, rec), '\n'))
+					_, err := c.out.Write(append(appendRecord(nil, rec), '\n'))
 					return err
 				})
 			})
@@ -50,18 +50,63 @@ as plain text stays a text.`,
 	return cmd
 }
 
-// readRecord reads a record, or the envelope around one. The two cannot be mixed up:
-// a record has a reason, and what is a reason to a record is not one to an envelope.
-func readRecord(frame []byte) (*pb.ActivationErrorRecord, error) {
-	rec := new(pb.ActivationErrorRecord)
-	if proto.Unmarshal(frame, rec) == nil && rec.GetReason() != "" {
-		return rec, nil
+// readRecord reads a record, or the envelope around one. Without one it says what is
+// wrong at which byte of frame.
+func readRecord(frame []byte) (rec *pb.ActivationErrorRecord, offset int, fault string) {
+	event, isRecord := scanRecord(frame)
+	rec = new(pb.ActivationErrorRecord)
+	if isRecord {
+		if proto.Unmarshal(frame, rec) != nil {
+			offset, fault = deadletter.Locate(frame, rec)
+			return nil, offset, fault
+		}
+		if rec.GetReason() == "" {
+			return nil, 0, "ActivationErrorRecord.reason is empty"
+		}
+		return rec, 0, ""
 	}
 	env := new(pb.AgentEnvelope)
 	if proto.Unmarshal(frame, env) != nil {
-		return nil, errors.New(deadletter.Explain(frame, env))
+		offset, fault = deadletter.Locate(frame, env)
+		return nil, offset, fault
 	}
-	return deadletter.Unwrap(env)
+	if inner := env.GetExternalEvent(); proto.Unmarshal(inner, rec) != nil {
+		offset, fault = deadletter.Locate(inner, rec)
+		return nil, event + offset, "AgentEnvelope.external_event: " + fault
+	}
+	rec, err := deadletter.Unwrap(env)
+	if err != nil {
+		if _, some := env.GetPayload().(*pb.AgentEnvelope_ExternalEvent); !some {
+			event = 0
+		}
+		return nil, event, err.Error()
+	}
+	return rec, 0, ""
+}
+
+// scanRecord reports whether frame, which may be malformed, is a record and no envelope:
+// in a record field 2 is the reason, a text; in an envelope the time, a varint. In an
+// envelope event is where the content of external_event begins, 0 without one.
+func scanRecord(frame []byte) (event int, isRecord bool) {
+	for off := 0; off < len(frame); {
+		num, typ, n := protowire.ConsumeTag(frame[off:])
+		if n < 0 {
+			break
+		}
+		if num == 2 && typ == protowire.BytesType { // its content may be cut short
+			return 0, true
+		}
+		value := off + n
+		if n = protowire.ConsumeFieldValue(num, typ, frame[value:]); n < 0 {
+			break
+		}
+		off = value + n
+		if num == 3 && typ == protowire.BytesType { // the last one counts
+			content, _ := protowire.ConsumeBytes(frame[value:])
+			event = off - len(content)
+		}
+	}
+	return event, false
 }
 
 // appendRecord appends rec as JSON with its detail and its input unfolded.

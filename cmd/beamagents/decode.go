@@ -22,13 +22,12 @@ The names are those of the schema, integers of 64 bits are text, bytes are base6
 enum number without a name is a number. The unknown fields of a message are in its
 member "@unknown", in hex with their tags. beamagents encode reads it all back.
 
-A bad message is reported with its number and the offset of its first byte in the input;
-the offset of the fault is counted from there.`,
+A bad message is reported with its number and the offset of the fault in the input.`,
 		Example: `  $ beamagents decode --type AgentEnvelope golden/v1/agent_envelope_export.binpb
   {"entity_key":"ZW50aXR5LTE=","event_time_ms":"1700000000500","export_request":{"request_id":"export-1"}}
   $ printf '\002\030\007\001\030\002\030\011' | beamagents decode --type ToolIntent --delimited --keep-going
   {"seq":"7"}
-  beamagents: message 2 at byte 4: byte 0: ToolIntent.seq is cut short
+  beamagents: message 2 at byte 4: ToolIntent.seq is cut short
   {"seq":"9"}`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -38,10 +37,11 @@ the offset of the fault is counted from there.`,
 			}
 			return convert(cmd, args, keepGoing, func(c *conversion, in io.Reader) error {
 				var line []byte
-				return c.frames(in, delimited, func(place string, frame []byte) error {
+				return eachFrame(in, delimited, func(p place, frame []byte) error {
 					m := mt.New()
 					if proto.Unmarshal(frame, m.Interface()) != nil {
-						return c.fault("%s: %s", place, deadletter.Explain(frame, m.Interface()))
+						offset, fault := deadletter.Locate(frame, m.Interface())
+						return c.fault("%s: %s", p.at(offset), fault)
 					}
 					line = append(appendJSON(line[:0], m), '\n')
 					_, err := c.out.Write(line)

@@ -27,9 +27,42 @@ func newFrameReader(r io.Reader, delimited bool) *frameReader {
 	return &frameReader{r: bufio.NewReaderSize(r, 1<<16), delimited: delimited, limit: maxFrameBytes}
 }
 
+// A place is that of a message in the input: its number, from 1, and the offset of its
+// first byte.
+type place struct {
+	number int
+	offset int64
+}
+
+// at begins the report of a fault at a byte of the message.
+func (p place) at(b int) string {
+	return fmt.Sprintf("message %d at byte %d", p.number, p.offset+int64(b))
+}
+
+// eachFrame calls f for each message of the input until it fails.
+func eachFrame(in io.Reader, delimited bool, f func(p place, frame []byte) error) error {
+	frames := newFrameReader(in, delimited)
+	for number := 1; ; number++ {
+		frame, offset, err := frames.next()
+		p := place{number, offset}
+		var bad *dataError
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil
+		case errors.As(err, &bad): // nobody knows where the next one begins
+			return &dataError{fmt.Errorf("%s: %w", p.at(0), err)}
+		case err != nil:
+			return err
+		}
+		if err := f(p, frame); err != nil {
+			return err
+		}
+	}
+}
+
 // next returns a message and the offset of its first byte in the input. The bytes are
 // valid until the next call. The error is io.EOF after the last message, a *dataError
-// where the framing is at fault, else that of the input.
+// where the framing is at fault, at that offset, else that of the input.
 func (f *frameReader) next() (frame []byte, offset int64, err error) {
 	if f.done {
 		return nil, f.at, io.EOF
@@ -44,13 +77,13 @@ func (f *frameReader) next() (frame []byte, offset int64, err error) {
 	case errors.Is(err, io.EOF):
 		return nil, f.at, io.EOF
 	case errors.Is(err, io.ErrUnexpectedEOF):
-		return nil, from, &dataError{fmt.Errorf("byte %d: the length of a message is cut short", from)}
+		return nil, from, &dataError{errors.New("the length of a message is cut short")}
 	case err != nil && f.at-from == binary.MaxVarintLen64: // the only other one that is not of the input
-		return nil, from, &dataError{fmt.Errorf("byte %d: the length of a message is not a varint", from)}
+		return nil, from, &dataError{errors.New("the length of a message is not a varint")}
 	case err != nil:
 		return nil, from, err
 	case size > uint64(f.limit):
-		return nil, from, &dataError{fmt.Errorf("byte %d: a message of %d bytes, the limit is %d", from, size, f.limit)}
+		return nil, from, &dataError{fmt.Errorf("a message of %d bytes, the limit is %d", size, f.limit)}
 	}
 	return f.read(int64(size), true)
 }
@@ -66,9 +99,9 @@ func (f *frameReader) read(size int64, whole bool) (frame []byte, offset int64, 
 	case err != nil:
 		return nil, offset, err
 	case whole && n < size:
-		return nil, offset, &dataError{fmt.Errorf("byte %d: a message of %d bytes is cut short after %d", offset, size, n)}
+		return nil, offset, &dataError{fmt.Errorf("a message of %d bytes is cut short after %d", size, n)}
 	case n > f.limit:
-		return nil, offset, &dataError{fmt.Errorf("byte %d: a message of more than %d bytes", offset, f.limit)}
+		return nil, offset, &dataError{fmt.Errorf("a message of more than %d bytes", f.limit)}
 	}
 	return f.buf.Bytes(), offset, nil
 }

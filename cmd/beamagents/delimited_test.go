@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"io"
 	"runtime"
 	"strings"
@@ -24,6 +25,10 @@ func readAll(r io.Reader, delimited bool) (all []readFrame, err error) {
 	for {
 		frame, offset, err := frames.next()
 		if err != nil {
+			var bad *dataError
+			if errors.As(err, &bad) {
+				err = fmt.Errorf("byte %d: %w", offset, err)
+			}
 			return all, err
 		}
 		all = append(all, readFrame{string(frame), offset})
@@ -74,8 +79,8 @@ func TestFrames(t *testing.T) {
 
 func TestFramesLimit(t *testing.T) {
 	for input, want := range map[string]string{
-		"abcd": "", "abcde": "byte 0: a message of more than 4 bytes",
-		"\x04abcd": "", "\x05abcde": "byte 0: a message of 5 bytes, the limit is 4",
+		"abcd": "", "abcde": "a message of more than 4 bytes",
+		"\x04abcd": "", "\x05abcde": "a message of 5 bytes, the limit is 4",
 	} {
 		frames := newFrameReader(strings.NewReader(input), input[0] != 'a')
 		frames.limit = 4

@@ -372,23 +372,14 @@ func eachIntent(cmd *cobra.Command, args []string, delimited bool, f func(*pb.To
 		return err
 	}
 	defer func() { err = errors.Join(err, input.Close()) }()
-	frames := newFrameReader(input, delimited)
-	for {
-		frame, offset, err := frames.next()
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
+	return eachFrame(input, delimited, func(p place, frame []byte) error {
 		in := new(pb.ToolIntent)
 		if proto.Unmarshal(frame, in) != nil {
-			return &dataError{fmt.Errorf("the message at byte %d is no ToolIntent: %s", offset, deadletter.Explain(frame, in))}
+			offset, fault := deadletter.Locate(frame, in)
+			return &dataError{fmt.Errorf("%s: %s", p.at(offset), fault)}
 		}
-		if err := f(in); err != nil {
-			return err
-		}
-	}
+		return f(in)
+	})
 }
 
 // readInput returns all of FILE or standard input.

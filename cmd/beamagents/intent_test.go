@@ -119,11 +119,11 @@ func TestIntentBadData(t *testing.T) {
 		"cache-key, null":           {`{"model":null,"messages":[]}`, cacheKey, `"model" is not text`},
 		"cache-key, another member": {`{"model":"m","messages":[],"seq":1}`, cacheKey, `"seq" is none of`},
 		"cache-key, another case":   {`{"model":"m","messages":[],"Tools":1}`, cacheKey, `"Tools" is none of`},
-		"sign, no intent":           {"no protobuf", sign, "the message at byte 0 is no ToolIntent: byte 0: ToolIntent.signing_key_id is not valid"},
+		"sign, no intent":           {"no protobuf", sign, "message 1 at byte 0: ToolIntent.signing_key_id is not valid"},
 		"sign, not UTF-8":           {"\x2a\x01\xff", sign, "ToolIntent.tool_name is not UTF-8"},
-		"sign, cut short":           {"\x05ab", append(sign, "--delimited"), "byte 1: a message of 5 bytes is cut short after 2"},
-		"verify, no intent":         {"\x00\x02\x2a\x01", append(verify, "--delimited", "--mode=off"), "the message at byte 2 is no ToolIntent: byte 0: ToolIntent.tool_name is cut short"},
-		"verify, no framing":        {strings.Repeat("\xff", 20), append(verify, "--delimited"), "not a varint"},
+		"sign, cut short":           {"\x05ab", append(sign, "--delimited"), "message 1 at byte 1: a message of 5 bytes is cut short after 2"},
+		"verify, no intent":         {"\x00\x02\x2a\x01", append(verify, "--delimited", "--mode=off"), "message 2 at byte 2: ToolIntent.tool_name is cut short"},
+		"verify, no framing":        {strings.Repeat("\xff", 20), append(verify, "--delimited"), "message 1 at byte 0: the length of a message is not a varint"},
 	} {
 		_, stderr, status := call(tc.stdin, append([]string{"intent"}, tc.args...)...)
 		if status != 1 || !strings.HasPrefix(stderr, "beamagents: ") || !strings.Contains(stderr, tc.want) {

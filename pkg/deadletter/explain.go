@@ -16,20 +16,27 @@ import (
 // protobuf-go vary from binary to binary. For bytes that do decode the answer has no
 // meaning.
 func Explain(raw []byte, m proto.Message) string {
-	if fault := explain(raw, 0, string(m.ProtoReflect().Descriptor().Name()), m.ProtoReflect().Descriptor()); fault != "" {
-		return fault
-	}
-	return "the bytes are not a valid encoding"
+	offset, fault := Locate(raw, m)
+	return fmt.Sprintf("byte %d: %s", offset, fault)
 }
 
-func explain(raw []byte, base int, path string, md protoreflect.MessageDescriptor) string {
+// Locate is [Explain] with the offset apart, for a raw that is part of something larger.
+func Locate(raw []byte, m proto.Message) (offset int, fault string) {
+	md := m.ProtoReflect().Descriptor()
+	if offset, fault = locate(raw, 0, string(md.Name()), md); fault == "" {
+		fault = "the bytes are not a valid encoding"
+	}
+	return offset, fault
+}
+
+func locate(raw []byte, base int, path string, md protoreflect.MessageDescriptor) (offset int, fault string) {
 	for off := 0; off < len(raw); {
 		num, typ, n := protowire.ConsumeTag(raw[off:])
 		if n < 0 {
-			return fmt.Sprintf("byte %d: %s: the tag of a field %s", base+off, path, wireFault(n))
+			return base + off, fmt.Sprintf("%s: the tag of a field %s", path, wireFault(n))
 		}
 		if num > protowire.MaxValidNumber { // which ConsumeTag lets pass
-			return fmt.Sprintf("byte %d: %s: the tag of a field is not valid", base+off, path)
+			return base + off, path + ": the tag of a field is not valid"
 		}
 		name := fmt.Sprintf("field %d of %s", num, path)
 		fd := md.Fields().ByNumber(num)
@@ -39,23 +46,23 @@ func explain(raw []byte, base int, path string, md protoreflect.MessageDescripto
 		value := off + n
 		n = protowire.ConsumeFieldValue(num, typ, raw[value:])
 		if n < 0 {
-			return fmt.Sprintf("byte %d: %s %s", base+off, name, wireFault(n))
+			return base + off, name + " " + wireFault(n)
 		}
 		if fd != nil && typ == protowire.BytesType {
 			content, prefix := protowire.ConsumeBytes(raw[value:])
 			start := base + value + prefix - len(content)
 			switch {
 			case fd.Kind() == protoreflect.StringKind && !utf8.Valid(content):
-				return fmt.Sprintf("byte %d: %s is not UTF-8", start, name)
+				return start, name + " is not UTF-8"
 			case fd.Message() != nil:
-				if fault := explain(content, start, name, fd.Message()); fault != "" {
-					return fault
+				if offset, fault = locate(content, start, name, fd.Message()); fault != "" {
+					return offset, fault
 				}
 			}
 		}
 		off = value + n
 	}
-	return ""
+	return 0, ""
 }
 
 func wireFault(n int) string {

@@ -50,9 +50,9 @@ func FuzzExplain(f *testing.F) {
 	f.Fuzz(func(t *testing.T, which uint8, raw []byte) {
 		m := messages[int(which)%len(messages)].ProtoReflect().New().Interface()
 		err := proto.Unmarshal(raw, m)
-		fault := explain(raw, 0, string(m.ProtoReflect().Descriptor().Name()), m.ProtoReflect().Descriptor())
-		if (err != nil) != (fault != "") {
-			t.Fatalf("protobuf says %v, we %q", err, fault)
+		offset, fault := locate(raw, 0, "M", m.ProtoReflect().Descriptor())
+		if (err != nil) != (fault != "") || offset < 0 || offset > len(raw) {
+			t.Fatalf("protobuf says %v, we %q at byte %d", err, fault, offset)
 		}
 	})
 }
