@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -102,6 +103,26 @@ func TestJSONIsTheProtobufMapping(t *testing.T) {
 	}
 }
 
+// Integers are read as protojson reads them, whatever their spelling.
+func TestIntegersAreProtobufs(t *testing.T) {
+	spellings := []string{
+		"0", "-0", "0.0", "-0.00", "0e5", "0e-5", "0.0e5", "7.0", "7.10", "7.1e1", "7.1e0", "71e-1", "710e-1", "1E3", "1e+3", "10e-1", "100e-2", "100e-3",
+		"9223372036854775807", "9223372036854775808", "-9223372036854775808", "-9223372036854775809", "922337203685477580.7e1", "9.223372036854775807e18",
+		"9223372036854775807.0", "92233720368547758070e-1", "4294967295", "4294967296", "42949672950e-1", "2147483647", "2147483648", "-2147483648", "1e18", "1e19", "1e20", "1e400", "1e-400", "1e999999999999999999999",
+		"+7", "007", "-", "", " 7", "7 ", "0x7", "7.", ".7", "1e1.0", "NaN", "Infinity", "1_000", "\\n7", "7 7",
+	}
+	for _, spelling := range spellings {
+		for _, format := range []string{`{"seq":%s}`, `{"seq":"%s"}`, `{"step_index":%s}`, `{"step_index":"%s"}`, `{"kind":%s}`, `{"kind":"%s"}`} {
+			text := []byte(fmt.Sprintf(format, spelling))
+			want, got := new(pb.ToolIntent), new(pb.ToolIntent)
+			wantErr, gotErr := protojson.Unmarshal(text, want), readJSON(text, got.ProtoReflect())
+			if (wantErr == nil) != (gotErr == nil) || wantErr == nil && !proto.Equal(want, got) {
+				t.Errorf("%s reads as %v, %v; protojson reads %v, %v", text, got, gotErr, want, wantErr)
+			}
+		}
+	}
+}
+
 func dropUnknown(m protoreflect.Message) {
 	m.SetUnknown(nil)
 	m.Range(func(fd protoreflect.FieldDescriptor, v protoreflect.Value) bool {
@@ -139,6 +160,9 @@ func TestReadJSON(t *testing.T) {
 	for _, tc := range []struct{ message, text, want string }{
 		{"ToolIntent", `{"seq":7}`, `{"seq":"7"}`},
 		{"ToolIntent", ` { "intentId" : "i", "seq" : "-9223372036854775808", "step_index" : "4294967295" } `, `{"intent_id":"i","seq":"-9223372036854775808","step_index":4294967295}`},
+		{"ToolIntent", `{"seq":7.0,"step_index":1e3,"kind":2.0}`, `{"seq":"7","step_index":1000,"kind":"APPROVAL"}`},
+		{"ToolIntent", `{"seq":"-1.50e1","step_index":"70E-1"}`, `{"seq":"-15","step_index":7}`},
+		{"ToolIntent", `{"entity_key":"+/8"}`, `{"entity_key":"+/8="}`},
 		{"ToolIntent", `{"kind":"APPROVAL"}`, `{"kind":"APPROVAL"}`},
 		{"ToolIntent", `{"kind":2}`, `{"kind":"APPROVAL"}`},
 		{"ToolIntent", `{"kind":-1}`, `{"kind":-1}`},
@@ -162,12 +186,25 @@ func TestReadJSON(t *testing.T) {
 		{"ToolIntent", `{"intent_id":"a","intentId":"b"}`, `intentId: a member is there twice`},
 		{"ToolIntent", `{"seq":7.5}`, `seq: a number that does not fit, want an integer of 64 bits`},
 		{"ToolIntent", `{"seq":9223372036854775808}`, `seq: a number that does not fit, want an integer of 64 bits`},
+		{"ToolIntent", `{"seq":"+7"}`, `seq: a text that does not fit, want an integer of 64 bits`},
+		{"ToolIntent", `{"seq":"007"}`, `seq: a text that does not fit, want an integer of 64 bits`},
+		{"ToolIntent", `{"step_index":"+7"}`, `step_index: a text that does not fit, want an integer from 0 to 4294967295`},
+		{"ToolIntent", `{"seq":1e999999999}`, `seq: a number that does not fit, want an integer of 64 bits`},
 		{"ToolIntent", `{"seq":true}`, `seq: true or false, want an integer of 64 bits`},
 		{"ToolIntent", `{"seq":{}}`, `seq: an object, want an integer of 64 bits`},
 		{"ToolIntent", `{"step_index":-1}`, `step_index: a number that does not fit, want an integer from 0 to 4294967295`},
 		{"ToolIntent", `{"kind":"OTHER"}`, `kind: a text that does not fit, want a name or number of Kind`},
 		{"ToolIntent", `{"kind":2147483648}`, `kind: a number that does not fit, want a name or number of Kind`},
 		{"ToolIntent", `{"entity_key":"a"}`, `entity_key: a text that does not fit, want bytes in base64`},
+		{"ToolIntent", `{"entity_key":"-/8="}`, `entity_key: a text that does not fit, want bytes in base64`},
+		{"ToolIntent", `{"entity_key":"+/\n8="}`, `entity_key: a text that does not fit, want bytes in base64`},
+		{"ToolIntent", `{"entity_key":"+/8\r="}`, `entity_key: a text that does not fit, want bytes in base64`},
+		{"ToolIntent", `{"a\nbeamagents: line 9: all is well":1}`, `"a\nbeamagents: line 9: all is well": ToolIntent has no such field`},
+		{"ToolIntent", `{"\u001b[2J":1}`, `"\x1b[2J": ToolIntent has no such field`},
+		{"ToolIntent", `{"":1}`, `"": ToolIntent has no such field`},
+		{"ToolIntent", `{"seq: 7":1}`, `"seq: 7": ToolIntent has no such field`},
+		{"TraceEvent", `{"attributes":{"a\r\u2028\u202e":1}}`, `attributes."a\r\u2028\u202e": a number that does not fit, want a text`},
+		{"TraceEvent", `{"attributes":{"a.b":1}}`, `attributes."a.b": a number that does not fit, want a text`},
 		{"ToolIntent", `{"intent_id":7}`, `intent_id: a number that does not fit, want a text`},
 		{"ToolIntent", `{"@unknown":"a01f"}`, `@unknown: these are not whole fields that ToolIntent does not know`},
 		{"ToolIntent", `{"@unknown":"1807"}`, `@unknown: these are not whole fields that ToolIntent does not know`},

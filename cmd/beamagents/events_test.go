@@ -165,7 +165,7 @@ func TestEventsFromFilesAndStrangeInput(t *testing.T) {
 		"empty line":           {strings.NewReader(good + "\n\n"), "check", "line 2: expected a value at byte 0\n", "2 lines, 1 refused\n", 1},
 		"empty line, project":  {strings.NewReader("\n"), "project", `{"error":"expected a value at byte 0"}` + "\n", "", 1},
 		"invalid UTF-8":        {strings.NewReader("\"\xff\""), "project", `{"error":"invalid UTF-8 at byte 1"}` + "\n", "", 1},
-		"control in a message": {strings.NewReader(`{"version":1,"type":"model_usage_bound","payload":{"snapshot":{"a\nb":1}}}`), "check --payload", "", "1 line, 1 refused\n", 1},
+		"control in a message": {strings.NewReader(`{"version":1,"type":"model_usage_bound","payload":{"snapshot":{"a\nb\u2028\u202e":1}}}`), "check --payload", "", "1 line, 1 refused\n", 1},
 		"longest line":         {strings.NewReader(long(maxLineBytes) + "\n" + good), "check", "", "2 lines, 0 refused\n", 0},
 		"too long a line": {
 			strings.NewReader(long(maxLineBytes+1) + "\n" + good + "\n" + long(3*maxLineBytes)), "check",
@@ -183,7 +183,7 @@ func TestEventsFromFilesAndStrangeInput(t *testing.T) {
 				t.Errorf("status %d, stderr %q; want %d, %q", status, stderr, tc.status, tc.stderr)
 			}
 			if name == "control in a message" {
-				if strings.Count(stdout, "\n") != 1 || !strings.Contains(stdout, `a\nb`) {
+				if strings.Count(stdout, "\n") != 1 || !strings.Contains(stdout, `a\nb\u2028\u202e`) {
 					t.Errorf("not on one line: %q", stdout)
 				}
 			} else if stdout != tc.stdout {

@@ -18,7 +18,7 @@ import (
 // jsonError says where in a JSON document its fault is.
 type jsonError struct {
 	offset int64  // in bytes
-	path   string // the member, "" at the top
+	path   string // the member, "" at the top; on one line whatever its name is
 	reason string
 }
 
@@ -31,8 +31,9 @@ func (e *jsonError) Error() string {
 
 // readJSON sets in m what text, one JSON object, holds: all that [appendJSON] writes,
 // and beyond it what protobuf's JSON mapping allows for these types: lowerCamelCase
-// names, integers with and without quotes, base64 of both alphabets with and without
-// padding, null for an absent member. The error is a *jsonError.
+// names, integers with and without quotes, also as 7.0 or 1e3, base64 of either alphabet
+// with and without padding, null for an absent member. Unlike protojson it refuses line
+// breaks in base64. The error is a *jsonError.
 func readJSON(text []byte, m protoreflect.Message) error {
 	r := jsonReader{dec: jsontext.NewDecoder(bytes.NewReader(text))}
 	if err := r.message("", m); err != nil {
@@ -44,6 +45,22 @@ func readJSON(text []byte, m protoreflect.Message) error {
 		return r.syntax("", err)
 	}
 	return nil
+}
+
+// memberPath is the path of a member. A name that is more than letters, digits and
+// underscores is quoted: it could pass for another report, or for a longer path.
+func memberPath(path, name string) string {
+	plain := name != ""
+	for _, c := range []byte(strings.TrimPrefix(name, "@")) {
+		plain = plain && (c == '_' || '0' <= c && c <= '9' || 'A' <= c && c <= 'Z' || 'a' <= c && c <= 'z')
+	}
+	if !plain {
+		name = strconv.Quote(name)
+	}
+	if path == "" {
+		return name
+	}
+	return path + "." + name
 }
 
 type jsonReader struct{ dec *jsontext.Decoder }
@@ -112,7 +129,7 @@ func (r *jsonReader) message(path string, m protoreflect.Message) error {
 	fields := m.Descriptor().Fields()
 	seen := map[protoreflect.FieldNumber]bool{}
 	return r.members(path, func(name string) error {
-		at := strings.TrimPrefix(path+"."+name, ".")
+		at := memberPath(path, name)
 		if name == unknownMember {
 			return r.unknown(at, m)
 		}
@@ -147,7 +164,7 @@ func (r *jsonReader) field(path string, m protoreflect.Message, fd protoreflect.
 		}
 		values := m.Mutable(fd).Map()
 		return r.members(path, func(key string) error {
-			v, err := r.scalar(path+"."+key, fd.MapValue())
+			v, err := r.scalar(memberPath(path, key), fd.MapValue())
 			if err == nil {
 				values.Set(protoreflect.ValueOfString(key).MapKey(), v)
 			}
@@ -206,13 +223,13 @@ func (r *jsonReader) scalar(path string, fd protoreflect.FieldDescriptor) (v pro
 			ok, v = kind == '"', protoreflect.ValueOfEnum(named.Number())
 			break
 		}
-		n, err := strconv.ParseInt(text, 10, 32)
+		n, err := strconv.ParseInt(wholeNumber(text), 10, 32)
 		ok, v = kind == '0' && err == nil, protoreflect.ValueOfEnum(protoreflect.EnumNumber(n))
 	case protoreflect.Uint32Kind:
-		n, err := strconv.ParseUint(text, 10, 32)
+		n, err := strconv.ParseUint(wholeNumber(text), 10, 32)
 		ok, v = (kind == '0' || kind == '"') && err == nil, protoreflect.ValueOfUint32(uint32(n))
 	default: // int64
-		n, err := strconv.ParseInt(text, 10, 64)
+		n, err := strconv.ParseInt(wholeNumber(text), 10, 64)
 		ok, v = (kind == '0' || kind == '"') && err == nil, protoreflect.ValueOfInt64(n)
 	}
 	if !ok {
@@ -238,13 +255,51 @@ func (r *jsonReader) unknown(path string, m protoreflect.Message) error {
 	return nil
 }
 
-// fromBase64 takes both alphabets, with and without padding.
-func fromBase64(text string) ([]byte, error) {
-	text = strings.NewReplacer("-", "+", "_", "/").Replace(text)
-	if strings.HasSuffix(text, "=") {
-		return base64.StdEncoding.DecodeString(text)
+// wholeNumber is the JSON number that text is, without fraction and exponent; "" if text
+// is none, or if the number is not whole or above all integers.
+func wholeNumber(text string) string {
+	number := jsontext.Value(text)
+	if strings.TrimSpace(text) != text || number.Kind() != '0' || !number.IsValid() {
+		return ""
 	}
-	return base64.RawStdEncoding.DecodeString(text)
+	unsigned, negative := strings.CutPrefix(text, "-")
+	mantissa, exponent := unsigned, 0
+	if i := strings.IndexAny(unsigned, "eE"); i >= 0 {
+		n, err := strconv.Atoi(unsigned[i+1:])
+		if err != nil {
+			return ""
+		}
+		mantissa, exponent = unsigned[:i], n
+	}
+	whole, fraction, _ := strings.Cut(mantissa, ".")
+	digits := strings.TrimLeft(whole+fraction, "0")
+	significant := strings.TrimRight(digits, "0")
+	zeros := exponent - len(fraction) + len(digits) - len(significant)
+	switch {
+	case significant == "":
+		return "0"
+	case zeros < 0 || zeros > 20: // an integer of 64 bits has at most 20 digits
+		return ""
+	}
+	if negative {
+		significant = "-" + significant
+	}
+	return significant + strings.Repeat("0", zeros)
+}
+
+// fromBase64 takes either alphabet, with and without padding.
+func fromBase64(text string) ([]byte, error) {
+	if strings.ContainsAny(text, "\r\n") { // which package base64 passes over
+		return nil, errors.New("a line break")
+	}
+	encoding := base64.StdEncoding
+	if strings.ContainsAny(text, "-_") {
+		encoding = base64.URLEncoding
+	}
+	if !strings.HasSuffix(text, "=") {
+		encoding = encoding.WithPadding(base64.NoPadding)
+	}
+	return encoding.DecodeString(text)
 }
 
 func nameOf(kind jsontext.Kind) string {
