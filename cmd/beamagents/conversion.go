@@ -31,7 +31,7 @@ func convert(cmd *cobra.Command, args []string, keepGoing bool, f func(*conversi
 	}
 	defer func() { err = errors.Join(err, in.Close()) }()
 	c := &conversion{cmd: cmd, out: bufio.NewWriterSize(cmd.OutOrStdout(), 1<<16), keepGoing: keepGoing}
-	err = f(c, in)
+	err = f(c, liveReader{in, c.out})
 	if err == nil && c.bad {
 		err = &dataError{} // reported already
 	}

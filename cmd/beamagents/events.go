@@ -141,14 +141,14 @@ func eachEvent(
 	}
 	defer func() { _ = in.Close() }() // opened to read
 	out := bufio.NewWriterSize(cmd.OutOrStdout(), 1<<16)
-	r := lineReader{r: bufio.NewReaderSize(in, 1<<16)}
+	r := lineReader{r: bufio.NewReaderSize(liveReader{in, out}, 1<<16)}
 	for {
 		line, err := r.next()
 		if errors.Is(err, io.EOF) {
 			return refused, lines, out.Flush()
 		}
 		if err != nil && !errors.Is(err, errLongLine) {
-			return refused, lines, errors.Join(err, out.Flush())
+			return refused, lines, flush(out, err)
 		}
 		lines++
 		var env events.Envelope

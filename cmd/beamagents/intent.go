@@ -294,7 +294,7 @@ read.
 			}
 			out := bufio.NewWriter(cmd.OutOrStdout())
 			defer func() { err = flush(out, err) }()
-			return eachIntent(cmd, args, delimited, func(in *pb.ToolIntent) error {
+			return eachIntent(cmd, args, out, delimited, func(in *pb.ToolIntent) error {
 				signed, err := signer.Sign(in)
 				if err != nil {
 					return &dataError{err}
@@ -344,7 +344,7 @@ status 1.
 			out := bufio.NewWriter(cmd.OutOrStdout())
 			defer func() { err = flush(out, err) }()
 			refused := false
-			if err := eachIntent(cmd, args, delimited, func(in *pb.ToolIntent) error {
+			if err := eachIntent(cmd, args, out, delimited, func(in *pb.ToolIntent) error {
 				outcome := ring.Verify(in)
 				refused = refused || !m.Accepts(outcome)
 				_, err := fmt.Fprintln(out, outcome)
@@ -365,14 +365,15 @@ status 1.
 	return cmd
 }
 
-// eachIntent calls f with the ToolIntents of the input, in order, until it fails.
-func eachIntent(cmd *cobra.Command, args []string, delimited bool, f func(*pb.ToolIntent) error) (err error) {
+// eachIntent calls f, which writes to out, with the ToolIntents of the input, in order,
+// until it fails.
+func eachIntent(cmd *cobra.Command, args []string, out *bufio.Writer, delimited bool, f func(*pb.ToolIntent) error) (err error) {
 	input, err := openInput(cmd, args)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, input.Close()) }()
-	return eachFrame(input, delimited, func(p place, frame []byte) error {
+	return eachFrame(liveReader{input, out}, delimited, func(p place, frame []byte) error {
 		in := new(pb.ToolIntent)
 		if proto.Unmarshal(frame, in) != nil {
 			offset, fault := deadletter.Locate(frame, in)

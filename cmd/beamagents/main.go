@@ -79,6 +79,20 @@ func flush(out *bufio.Writer, err error) error {
 	return errors.Join(err, failed)
 }
 
+// liveReader writes out what there is of the output before it reads more of the input,
+// which may take a while: whoever follows the output is never behind.
+type liveReader struct {
+	in  io.Reader
+	out *bufio.Writer
+}
+
+func (r liveReader) Read(p []byte) (int, error) {
+	if err := r.out.Flush(); err != nil {
+		return 0, err
+	}
+	return r.in.Read(p)
+}
+
 func newRoot() *cobra.Command {
 	root := &cobra.Command{
 		Use:           "beamagents",
