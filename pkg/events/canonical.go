@@ -88,6 +88,9 @@ func (c *canonicalizer) appendValue(dst []byte) []byte {
 		return append(dst, c.literal()...)
 	default:
 		lit := c.literal()
+		if plainNumber(lit) {
+			return append(dst, lit...)
+		}
 		if n, float := parseNumber(lit); float {
 			return appendFloat(dst, n.float, 64)
 		}

@@ -26,14 +26,14 @@ func (d *decoder) shaped(v reflect.Value, sh *shape) *DecodeError {
 		}
 		return d.list(v, sh.elem)
 	case objectShape:
-		return d.object(v, sh.object, "")
+		return d.object(v, sh.object)
 	default:
 		i, err := d.variant(sh.union)
 		if err != nil {
 			return err
 		}
 		member := reflect.New(sh.union.types[i]).Elem()
-		if err := d.object(member, sh.union.members[i], "type"); err != nil {
+		if err := d.object(member, sh.union.members[i]); err != nil {
 			return err
 		}
 		v.Set(member)
@@ -99,8 +99,9 @@ func (d *decoder) list(v reflect.Value, elem *shape) *DecodeError {
 	return nil
 }
 
-// object reads a struct. A member called tag is stepped over.
-func (d *decoder) object(v reflect.Value, o *object, tag string) *DecodeError {
+// object reads a struct. The member "type" of one in a union is no field of it, and so
+// stepped over like an unknown one.
+func (d *decoder) object(v reflect.Value, o *object) *DecodeError {
 	switch b := d.peek(); {
 	case b == '[' && o.positional:
 		return d.elements(v, o)
@@ -114,7 +115,7 @@ func (d *decoder) object(v reflect.Value, o *object, tag string) *DecodeError {
 		switch {
 		case !known && o.strict:
 			return o.unknownField(name)
-		case !known || tag != "" && name == tag:
+		case !known:
 			d.raw()
 		case seen>>i&1 != 0:
 			return duplicateField(o.fields[i].name)

@@ -106,18 +106,23 @@ func wrongType(text, expected string) *DecodeError {
 	case '{':
 		found = "map"
 	default:
-		lit := c.literal()
-		found = "integer `" + quoted(lit) + "`"
-		if _, float := parseNumber(lit); float {
-			found = "floating point `" + quoted(lit) + "`"
-		}
+		found = kindOf(c.literal())
 	}
 	return &DecodeError{CodeWrongType, "invalid type: " + found + ", expected " + expected}
 }
 
 // outOfRange is for a number of the right kind that does not fit.
 func outOfRange(lit, expected string) *DecodeError {
-	return &DecodeError{CodeWrongType, "invalid value: integer `" + quoted(lit) + "`, expected " + expected}
+	return &DecodeError{CodeWrongType, "invalid value: " + kindOf(lit) + ", expected " + expected}
+}
+
+// kindOf names a number and its kind.
+func kindOf(lit string) string {
+	kind := "integer"
+	if _, float := parseNumber(lit); float {
+		kind = "floating point"
+	}
+	return kind + " `" + quoted(lit) + "`"
 }
 
 // unknownName is the text for a name outside a fixed list. what is "variant"

@@ -38,7 +38,7 @@ func FromEnvelope(env Envelope) (Event, error) {
 	}
 	// The canonical text, in which the last of equal names has won.
 	d := decoder{cursor{s: env.Payload.JSON()}}
-	return d.event(i, "")
+	return d.event(i)
 }
 
 // AppendEvent appends an event in its direct form to dst: an object with the
@@ -83,12 +83,12 @@ func (d *decoder) tagged() (Event, error) {
 	if err != nil {
 		return nil, err
 	}
-	return d.event(i, "type")
+	return d.event(i)
 }
 
-func (d *decoder) event(i int, tag string) (Event, error) {
+func (d *decoder) event(i int) (Event, error) {
 	v := reflect.New(catalogue.types[i]).Elem()
-	if err := d.object(v, catalogue.members[i], tag); err != nil {
+	if err := d.object(v, catalogue.members[i]); err != nil {
 		return nil, err
 	}
 	return v.Interface().(Event), nil

@@ -147,6 +147,27 @@ func TestFieldPresence(t *testing.T) {
 	}
 }
 
+// What Go leaves zero, and a null that is there.
+func TestZeroFieldsAreWritten(t *testing.T) {
+	for _, c := range []struct {
+		event events.Event
+		want  string
+	}{
+		{events.ToolEnd{Args: parse(t, "null")}, `{"type":"tool_end","id":"","name":"","output":"","exit_code":0}`},
+		{events.ToolEnd{Args: parse(t, "[null]")}, `{"type":"tool_end","id":"","name":"","args":[null],"output":"","exit_code":0}`},
+		{events.TaskUpdated{Tasks: []events.Task{{Status: events.TaskPending}}},
+			`{"type":"task_updated","session_id":"","tasks":[{"id":"","content":"","status":"pending","priority":"medium"}]}`},
+	} {
+		got, err := events.AppendEvent(nil, c.event)
+		if err != nil || string(got) != c.want {
+			t.Errorf("%s (%v), want %s", got, err, c.want)
+		}
+	}
+	if _, err := events.AppendEvent(nil, events.TaskUpdated{Tasks: []events.Task{{}}}); !errors.Is(err, events.ErrSerialize) {
+		t.Errorf("a task without a status: %v", err)
+	}
+}
+
 func TestDecodeEventRefuses(t *testing.T) {
 	usage := `"usage":{"prompt_tokens":0,"completion_tokens":0,"total_tokens":0}`
 	summary := func(s string) string {
@@ -173,7 +194,9 @@ func TestDecodeEventRefuses(t *testing.T) {
 		{"u16 overflow", `{"type":"run_capability_bound","call_sequence":1,"snapshot":{"retrieval":{"coverageBps":65536}}}`, events.CodeWrongType, "invalid value: integer `65536`, expected u16"},
 		{"i32 underflow", `{"type":"tool_end","id":"","name":"","output":"","exit_code":-2147483649}`, events.CodeWrongType, "invalid value: integer `-2147483649`, expected i32"},
 		{"i64 overflow", `{"type":"goal_achieved","goal":"","total_steps":0,"duration_ms":9223372036854775808}`, events.CodeWrongType, ""},
-		{"f32 overflow", `{"type":"memory_recalled","memory_id":"","content":"","relevance":1e39}`, events.CodeWrongType, ""},
+		{"f32 overflow", `{"type":"memory_recalled","memory_id":"","content":"","relevance":1e39}`, events.CodeWrongType, "invalid value: floating point `1e39`, expected f32"},
+		{"f32 overflow without an exponent", `{"type":"memory_recalled","memory_id":"","content":"","relevance":-` + strings.Repeat("9", 40) + `}`, events.CodeWrongType,
+			"invalid value: floating point `-" + strings.Repeat("9", 40) + "`, expected f32"},
 		{"f32 string", `{"type":"memory_recalled","memory_id":"","content":"","relevance":"1"}`, events.CodeWrongType, "invalid type: string \"1\", expected f32"},
 		{"bool number", `{"type":"external_task_completed","task_id":"","session_id":"","success":1}`, events.CodeWrongType, "invalid type: integer `1`, expected a boolean"},
 		{"list null", `{"type":"context_resolving","providers":null}`, events.CodeWrongType, "invalid type: null, expected a sequence"},

@@ -144,7 +144,7 @@ func toVerificationSummary(p *Projection, v Value) {
 	p.VerificationSummaryJSON = &text
 	var summary VerificationSummary
 	d := decoder{cursor{s: text}}
-	if err := d.object(reflect.ValueOf(&summary).Elem(), summaryShape, ""); err == nil {
+	if err := d.object(reflect.ValueOf(&summary).Elem(), summaryShape); err == nil {
 		p.VerificationSummaryText = new(summary.Text())
 	}
 }
@@ -255,7 +255,7 @@ func DecodeProjection(data []byte) (Projection, error) {
 		return Projection{}, sc.err
 	}
 	var p Projection
-	if err := (&decoder{cursor{s: v.text}}).object(reflect.ValueOf(&p).Elem(), projectionShape, ""); err != nil {
+	if err := (&decoder{cursor{s: v.text}}).object(reflect.ValueOf(&p).Elem(), projectionShape); err != nil {
 		return Projection{}, err
 	}
 	return p, nil

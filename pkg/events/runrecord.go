@@ -55,7 +55,7 @@ func FromRunEnvelope(env Envelope) (r RunRecord, runID, sessionID string, err er
 	}
 	var m runMetadata
 	d := decoder{cursor{s: env.Metadata.JSON()}}
-	if err := d.object(reflect.ValueOf(&m).Elem(), runMetadataShape, ""); err != nil {
+	if err := d.object(reflect.ValueOf(&m).Elem(), runMetadataShape); err != nil {
 		return RunRecord{}, "", "", err
 	}
 	event, err := FromEnvelope(env)
@@ -95,7 +95,7 @@ func DecodeRunRecord(data []byte) (RunRecord, error) {
 		return RunRecord{}, sc.err
 	}
 	var w runRecord
-	if err := (&decoder{cursor{s: v.text}}).object(reflect.ValueOf(&w).Elem(), runRecordShape, ""); err != nil {
+	if err := (&decoder{cursor{s: v.text}}).object(reflect.ValueOf(&w).Elem(), runRecordShape); err != nil {
 		return RunRecord{}, err
 	}
 	event, err := (&decoder{cursor{s: w.Event.text}}).tagged()

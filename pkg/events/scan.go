@@ -3,6 +3,7 @@ package events
 import (
 	"math"
 	"strconv"
+	"strings"
 	"unicode/utf8"
 )
 
@@ -337,6 +338,22 @@ func (sc *scanner) number() bool {
 		sc.canonical = false
 	}
 	return true
+}
+
+// plainNumber reports whether lit surely is how a number is written. It is much less
+// work than to find out how.
+func plainNumber(lit string) bool {
+	whole := strings.TrimPrefix(lit, "-")
+	for i := range len(whole) {
+		switch whole[i] {
+		case '.':
+			fraction := whole[i+1:]
+			return !strings.ContainsAny(fraction, "eE") && plainDecimal(whole[:i], fraction)
+		case 'e', 'E':
+			return false
+		}
+	}
+	return len(whole) < 19 && lit != "-0"
 }
 
 // plainDecimal reports whether whole.fraction surely is how appendFloat

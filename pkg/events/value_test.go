@@ -56,6 +56,17 @@ func TestValueEqual(t *testing.T) {
 	}
 }
 
+// A control character has one escape: the short one, else \u and small hex digits.
+func TestValueEscapes(t *testing.T) {
+	for in, want := range map[string]string{
+		`"\u001F"`: `"\u001f"`, `"\u001f"`: `"\u001f"`, `"\u000A"`: `"\n"`, `"\u000B"`: `"\u000b"`, `"\u0041"`: `"A"`, `"\/"`: `"/"`, `"\u00E9"`: `"é"`,
+	} {
+		if got := parse(t, in).JSON(); got != want {
+			t.Errorf("%s is written %s, want %s", in, got, want)
+		}
+	}
+}
+
 // The order of members is that of UTF-8 bytes, which UTF-16 order is not.
 func TestValueKeyOrder(t *testing.T) {
 	v := parse(t, `{"😀":1,"\uff61":2,"é":3,"z":4,"aa":5,"a":6,"":7,"A":8,"\u0001":9,"a\u0000":10}`)
@@ -71,6 +82,7 @@ func TestValueFloats(t *testing.T) {
 		"12345678901234567890.0": "1.2345678901234567e19", "1e-5": "0.00001", "1.5e-5": "0.000015", "9.9e-6": "9.9e-6",
 		"123e-2": "1.23", "-1.5E+3": "-1500.0", "2.2250738585072014e-308": "2.2250738585072014e-308",
 		"1e23": "1e23", "9007199254740993.0": "9007199254740992.0", "0.3": "0.3", "5.0e-1": "0.5", "1e100": "1e100", "0e9": "0.0",
+		"[ 0.00001, 0.000001, 0.50, -0, -0.0, 12.5E0, 999999999999999999, 1000000000000000000, 18446744073709551616, -9223372036854775809, 0.1234567890123456789 ]": "[0.00001,1e-6,0.5,-0.0,-0.0,12.5,999999999999999999,1000000000000000000,1.8446744073709552e19,-9.223372036854776e18,0.12345678901234568]",
 	} {
 		if got := parse(t, in).JSON(); got != want {
 			t.Errorf("%s is written %s, want %s", in, got, want)
