@@ -31,6 +31,7 @@ func init() {
 // Metadata is not required: no failed command is lost for the lack of it. One whose
 // payload breaks the protocol comes out as malformed_event.
 func DeadLetteredCommands(s beam.Scope, col beam.PCollection) beam.PCollection {
+	mustBeEvents("DeadLetteredCommands", col)
 	return beam.ParDo(s.Scope("DeadLetteredCommands"), &deadCommandFn{}, col)
 }
 

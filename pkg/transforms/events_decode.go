@@ -69,6 +69,17 @@ func DecodeEvents(s beam.Scope, col beam.PCollection) DecodedEvents {
 	return DecodedEvents{Events: decoded, Errors: errs}
 }
 
+// mustBeEvents panics if the input of a transform is no PCollection<events.Envelope>.
+func mustBeEvents(transform string, col beam.PCollection) {
+	switch t := col.Type(); {
+	case t.Type() == reflect.TypeFor[events.Envelope]():
+	case typex.IsKV(t) && t.Components()[1].Type() == reflect.TypeFor[events.Envelope]():
+		panic(fmt.Errorf("transforms.%s: the input is of %v: apply beam.DropKey to it", transform, t))
+	default:
+		panic(fmt.Errorf("transforms.%s: the input is of %v: give it events.Envelope, as DecodeEvents does", transform, t))
+	}
+}
+
 type decodeEventFn struct{}
 
 func (*decodeEventFn) ProcessElement(

@@ -35,12 +35,17 @@ type EventEnvelopes struct {
 //	event_time_ms   metadata.timestamp_ms
 //	external_event  the event in canonical form, metadata included
 //
-// The element moves to that event time, so windowed input is refused: window the
-// output. An event without one of these two members is a dead letter malformed_event
+// An event without one of these two members is a dead letter malformed_event
 // with code missing_field, one in which they are of another type, or the time is
 // outside 0 to 253402300799999 ms, with code wrong_type; the rest of the metadata is
 // not looked at.
+//
+// Moved to their event time, elements may be late for the watermark of the source, and
+// windows downstream drop what is late: in a stream, let the source stamp its elements
+// with their event time and advance its watermark by it. Since elements may also leave
+// the window they are in, windowed input is refused: window the output.
 func EventsToEnvelopes(s beam.Scope, col beam.PCollection) EventEnvelopes {
+	mustBeEvents("EventsToEnvelopes", col)
 	if w := col.WindowingStrategy().Fn; w.Kind != window.GlobalWindows {
 		panic(fmt.Errorf("transforms.EventsToEnvelopes: the input is in %v, and events move to their event time: "+
 			"apply the windows to the output", w))

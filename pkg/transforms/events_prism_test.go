@@ -28,6 +28,9 @@ func init() {
 	register.Function3x1(stampedKeyedEnvelope)
 	register.Function2x1(stampedTrace)
 	register.Function1x2(keyedByFirst)
+	register.Function1x2(keyedTrace)
+	register.Function2x1(countedTraces)
+	register.Iter1[*pb.TraceEvent]()
 	register.Function2x0(stampedByMetadata)
 	register.Emitter2[beam.EventTime, events.Envelope]()
 }
@@ -51,6 +54,16 @@ func stampedKeyedEnvelope(ts beam.EventTime, key []byte, env *pb.AgentEnvelope) 
 // stampedTrace leaves the ids to the tests of the fold.
 func stampedTrace(ts beam.EventTime, e *pb.TraceEvent) string {
 	return fmt.Sprintf("%s %s key=%s step=%d %d..%d", when(ts), e.GetEventType(), e.GetEntityKey(), e.GetStepIndex(), e.GetStartMs(), e.GetEndMs())
+}
+
+func keyedTrace(e *pb.TraceEvent) ([]byte, *pb.TraceEvent) { return e.GetEntityKey(), e }
+
+func countedTraces(key []byte, next func(**pb.TraceEvent) bool) string {
+	n := 0
+	for e := (*pb.TraceEvent)(nil); next(&e); {
+		n++
+	}
+	return fmt.Sprintf("%s %d", key, n)
 }
 
 func keyedByFirst(raw []byte) ([]byte, []byte) { return raw[:1], raw[1:] }
@@ -239,6 +252,15 @@ func TestDecodeEventsInEnvelopes(t *testing.T) {
 	}))
 }
 
+const dropKey = ": the input is of KV<[]uint8,events.Envelope>: apply beam.DropKey to it"
+
+// keyedEvents are events as DecodeEvents gives them for input with keys.
+func keyedEvents(s beam.Scope) beam.PCollection {
+	decoded := transforms.DecodeEvents(s, beam.ParDo(s, keyedByFirst, beam.Create(s, []byte{0})))
+	_ = decoded.Errors
+	return decoded.Events
+}
+
 func TestEventTransformsPanicAtConstruction(t *testing.T) {
 	for name, tc := range map[string]struct {
 		build func(s beam.Scope)
@@ -250,9 +272,17 @@ func TestEventTransformsPanicAtConstruction(t *testing.T) {
 		"another key": {func(s beam.Scope) {
 			_ = transforms.DecodeEvents(s, beam.AddFixedKey(s, beam.Create(s, []byte{}))).Errors
 		}, "give it []byte, KV<[]byte,[]byte>"},
-		"events for envelopes": {func(s beam.Scope) {
+		"bytes for events": {func(s beam.Scope) {
 			_ = transforms.EventsToEnvelopes(s, beam.Create(s, []byte{})).Errors
-		}, "events.Envelope"},
+		}, "transforms.EventsToEnvelopes: the input is of []uint8: give it events.Envelope, as DecodeEvents does"},
+		"keyed for ProjectEvents":        {func(s beam.Scope) { transforms.ProjectEvents(s, keyedEvents(s)) }, "transforms.ProjectEvents" + dropKey},
+		"keyed for DeadLetteredCommands": {func(s beam.Scope) { transforms.DeadLetteredCommands(s, keyedEvents(s)) }, "transforms.DeadLetteredCommands" + dropKey},
+		"keyed for EventsToEnvelopes": {func(s beam.Scope) {
+			_ = transforms.EventsToEnvelopes(s, keyedEvents(s)).Errors
+		}, "transforms.EventsToEnvelopes" + dropKey},
+		"keyed for EventsToTraces": {func(s beam.Scope) {
+			_ = transforms.EventsToTraces(s, keyedEvents(s)).Errors
+		}, "transforms.EventsToTraces" + dropKey},
 		"windowed input": {func(s beam.Scope) {
 			decoded := transforms.DecodeEvents(s, beam.WindowInto(s, window.NewFixedWindows(time.Second), beam.Create(s, []byte{})))
 			_ = decoded.Errors
@@ -422,14 +452,95 @@ func TestEventsToTraces(t *testing.T) {
 		out := transforms.EventsToTraces(s, decoded.Events)
 		equals(s, beam.ParDo(s, stampedLetter, out.Errors), letters)
 		equals(s, beam.ParDo(s, stampedTrace, out.Traces), []string{
-			"1000 ACTIVATION_START key=s step=0 1000..1000",
-			"2400 ACTIVATION_END key=s step=1 1000..2400",
-			"2400 LLM_CALL key=s step=1 1100..2400",
-			"1300 TOOL_CALL key=s step=1 1200..1300",
+			endOfTime + " ACTIVATION_START key=s step=0 1000..1000",
+			endOfTime + " ACTIVATION_END key=s step=1 1000..2400",
+			endOfTime + " LLM_CALL key=s step=1 1100..2400",
+			endOfTime + " TOOL_CALL key=s step=1 1200..1300",
 		})
 	}, wantCounters(map[string]int64{
 		"events_decoded": int64(len(inputs)), "events_traced": 6, "errors_malformed_event": int64(len(letters)),
 	}))
+}
+
+// endOfTime is the end of the global window, in ms.
+const endOfTime = "9223371950454775"
+
+// inGlobal takes elements out of their windows, to be compared.
+func inGlobal(s beam.Scope, col beam.PCollection) beam.PCollection {
+	return beam.WindowInto(s, window.NewGlobalWindows(), col)
+}
+
+// What comes out is not late for windows and groups downstream.
+func TestEventsToTracesThenWindows(t *testing.T) {
+	inputs := [][]byte{}
+	for _, line := range runLines {
+		inputs = append(inputs, []byte(line))
+	}
+	onBothRunners(t, func(s beam.Scope) {
+		decoded := transforms.DecodeEvents(s, source(s, inputs...))
+		equals(s, beam.ParDo(s, stampedLetter, decoded.Errors), nil)
+		out := transforms.EventsToTraces(s, decoded.Events)
+		equals(s, beam.ParDo(s, stampedLetter, out.Errors), nil)
+		windowed := beam.WindowInto(s, window.NewFixedWindows(time.Second), out.Traces)
+		grouped := beam.ParDo(s, countedTraces, beam.GroupByKey(s, beam.ParDo(s, keyedTrace, windowed)))
+		equals(s, inGlobal(s, grouped), []string{"s 4"})
+	})
+}
+
+// longCall is a run in which a tool works for long, at most 3 s between two events.
+func longCall() (inputs [][]byte) {
+	add := func(ms int64, eventType, payload string) {
+		inputs = append(inputs, fmt.Appendf(nil, `{"version":1,"type":%q,"payload":%s,"metadata":{"run_id":"r","session_id":"s","sequence":%d,"timestamp_ms":%d}}`,
+			eventType, payload, len(inputs), ms))
+	}
+	add(1000, "agent_start", `{"prompt":"p"}`)
+	add(2000, "tool_start", `{"id":"t1","name":"sh"}`)
+	for ms := int64(4000); ms <= 20000; ms += 2000 {
+		add(ms, "tool_output_delta", `{"id":"t1","name":"sh","delta":"."}`)
+	}
+	add(21000, "tool_end", `{"id":"t1","name":"sh","output":"","exit_code":0}`)
+	add(24000, "from_next_year", `[]`)
+	return inputs
+}
+
+// Every event holds a session window open, traced or not.
+func TestEventsToTracesInSessions(t *testing.T) {
+	onBothRunners(t, func(s beam.Scope) {
+		decoded := transforms.DecodeEvents(s, source(s, longCall()...))
+		equals(s, beam.ParDo(s, stampedLetter, decoded.Errors), nil)
+		windowed := beam.WindowInto(s, window.NewSessions(5*time.Second), beam.ParDo(s, stampedByMetadata, decoded.Events))
+		out := transforms.EventsToTraces(s, windowed)
+		equals(s, inGlobal(s, beam.ParDo(s, stampedLetter, out.Errors)), nil)
+		equals(s, inGlobal(s, beam.ParDo(s, stampedTrace, out.Traces)), longCallTrace)
+	}, wantCounters(map[string]int64{"events_decoded": 13, "events_traced": 3}))
+}
+
+var longCallTrace = []string{
+	"28999 ACTIVATION_START key=s step=0 1000..1000",
+	"28999 ACTIVATION_END key=s step=0 1000..24000",
+	"28999 TOOL_CALL key=s step=0 2000..21000",
+}
+
+// The way that docs/events.md shows for a source whose timestamps are not those of the
+// events. A pause cuts a run into pieces.
+func TestEventsToTracesOfAStream(t *testing.T) {
+	inputs := append(longCall(),
+		[]byte(`{"version":1,"type":"text_delta","payload":{"text":"again"},"metadata":{"run_id":"r","session_id":"s","sequence":13,"timestamp_ms":40000}}`))
+	onBothRunners(t, func(s beam.Scope) {
+		decoded := transforms.DecodeEvents(s, source(s, inputs...))
+		equals(s, beam.ParDo(s, stampedLetter, decoded.Errors), nil)
+		bySession := transforms.EventsToEnvelopes(s, decoded.Events)
+		equals(s, beam.ParDo(s, stampedLetter, bySession.Errors), nil)
+		windowed := beam.WindowInto(s, window.NewSessions(5*time.Second), bySession.Envelopes)
+		again := transforms.DecodeEvents(s, beam.DropKey(s, windowed))
+		equals(s, inGlobal(s, beam.ParDo(s, stampedLetter, again.Errors)), nil)
+		out := transforms.EventsToTraces(s, again.Events)
+		equals(s, inGlobal(s, beam.ParDo(s, stampedLetter, out.Errors)), nil)
+		equals(s, inGlobal(s, beam.ParDo(s, stampedTrace, out.Traces)), append([]string{
+			"44999 ACTIVATION_START key=s step=0 40000..40000",
+			"44999 ACTIVATION_END key=s step=0 40000..40000",
+		}, longCallTrace...))
+	})
 }
 
 // In windows a run is as many pieces as it has windows, each with a root of its own.
@@ -445,9 +556,8 @@ func TestEventsToTracesInWindows(t *testing.T) {
 		equals(s, beam.ParDo(s, stampedLetter, decoded.Errors), nil)
 		windowed := beam.WindowInto(s, window.NewFixedWindows(2*time.Second), beam.ParDo(s, stampedByMetadata, decoded.Events))
 		out := transforms.EventsToTraces(s, windowed)
-		global := func(col beam.PCollection) beam.PCollection { return beam.WindowInto(s, window.NewGlobalWindows(), col) }
-		equals(s, global(beam.ParDo(s, stampedLetter, out.Errors)), nil)
-		equals(s, global(beam.ParDo(s, stampedTrace, out.Traces)), []string{
+		equals(s, inGlobal(s, beam.ParDo(s, stampedLetter, out.Errors)), nil)
+		equals(s, inGlobal(s, beam.ParDo(s, stampedTrace, out.Traces)), []string{
 			"1999 ACTIVATION_START key=s step=0 1000..1000",
 			"1999 ACTIVATION_END key=s step=1 1000..1300",
 			"1999 LLM_CALL key=s step=1 1100..1300",

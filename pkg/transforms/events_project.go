@@ -17,6 +17,7 @@ func init() {
 // PCollection<events.Projection>. Every event has one, so there is nothing to refuse.
 // A sink that takes JSON gets it from Projection.AppendJSON.
 func ProjectEvents(s beam.Scope, col beam.PCollection) beam.PCollection {
+	mustBeEvents("ProjectEvents", col)
 	return beam.ParDo(s.Scope("ProjectEvents"), &projectFn{}, col)
 }
 

@@ -37,7 +37,7 @@ const maxAttributeBytes = 4096
 // otherError is the error.type of a failure that says no more about itself.
 const otherError = "_OTHER"
 
-// runEvent is an event of a run, decoded.
+// runEvent is an event of a run, decoded; one of no traced type has a position alone.
 type runEvent struct {
 	runPosition
 	env   events.Envelope
@@ -70,17 +70,21 @@ type runTrace struct {
 	spans      []*span
 }
 
+// compareEvents is the order of events in a run.
+func compareEvents(a, b runEvent) int {
+	if c := cmp.Or(cmp.Compare(a.sequence, b.sequence), cmp.Compare(a.timeMS, b.timeMS), cmp.Compare(a.env.Type, b.env.Type)); c != 0 {
+		return c
+	}
+	// Two events at one place of a run: a fault of its source, but the order must not be
+	// left to chance.
+	return cmp.Or(cmp.Compare(a.env.Payload.JSON(), b.env.Payload.JSON()), cmp.Compare(a.env.Metadata.JSON(), b.env.Metadata.JSON()))
+}
+
 // traceRun returns the trace of a run, whose key is that of [runKey]. All events are of
-// [tracedTypes] and of that run, in any order, repeated or not; there is at least one.
+// that run, in any order, repeated or not, and those of other than [tracedTypes] have
+// a position alone; there is at least one.
 func traceRun(key []byte, run []runEvent) []*pb.TraceEvent {
-	slices.SortFunc(run, func(a, b runEvent) int {
-		if c := cmp.Or(cmp.Compare(a.sequence, b.sequence), cmp.Compare(a.timeMS, b.timeMS), cmp.Compare(a.env.Type, b.env.Type)); c != 0 {
-			return c
-		}
-		// Two events at one place of a run: a fault of its source, but the order must not
-		// be left to chance.
-		return cmp.Or(cmp.Compare(a.env.Payload.JSON(), b.env.Payload.JSON()), cmp.Compare(a.env.Metadata.JSON(), b.env.Metadata.JSON()))
-	})
+	slices.SortFunc(run, compareEvents)
 	run = slices.CompactFunc(run, func(a, b runEvent) bool {
 		return a.sequence == b.sequence && a.timeMS == b.timeMS && a.env.Equal(b.env)
 	})

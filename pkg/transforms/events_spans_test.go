@@ -255,6 +255,50 @@ func TestTraceRunIgnoresOrderAndRepetition(t *testing.T) {
 	}
 }
 
+// Of the events that give no span the first and the last are left, in any order.
+func TestWiden(t *testing.T) {
+	at := func(sequence uint64, ms int64) runEvent {
+		return runEvent{runPosition: runPosition{sequence: sequence, timeMS: ms}}
+	}
+	all := []runEvent{at(3, 9), at(3, 7), at(4, 8), at(4, 8), at(9, 2), at(9, 1)}
+	want := []runPosition{at(3, 7).runPosition, at(9, 2).runPosition}
+	random := rand.New(rand.NewPCG(1, 2))
+	for range 50 {
+		random.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+		var ends []runEvent
+		for _, e := range all {
+			ends = widen(ends, e)
+		}
+		if len(ends) != 2 || ends[0].runPosition != want[0] || ends[1].runPosition != want[1] {
+			t.Fatalf("%v of %v, want %v", ends, all, want)
+		}
+	}
+}
+
+// Other events make a run longer, and alone they make one.
+func TestTraceRunOfOtherEvents(t *testing.T) {
+	other := func(e runEvent) runEvent { return runEvent{runPosition: e.runPosition} }
+	run := runOf(t, 0, `1 text_delta {"text":""}`, `2 turn_start {"turn":1}`, `3 text_delta {"text":""}`)
+	for name, tc := range map[string]struct {
+		run  []runEvent
+		want string
+	}{
+		"around a turn": {[]runEvent{other(run[2]), run[1], other(run[0])}, `ACTIVATION_START 1..1 step 0
+ACTIVATION_END 1..3 step 1 activation.status=incomplete
+  LLM_CALL 2..3 step 1 incomplete=true turn=1
+`},
+		"alone": {[]runEvent{other(run[0])}, `ACTIVATION_START 1..1 step 0
+ACTIVATION_END 1..1 step 0 activation.status=incomplete
+`},
+	} {
+		got := traceRun([]byte("k"), tc.run)
+		if diff := cmp.Diff(tc.want, story(got)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+		checkTrace(t, got)
+	}
+}
+
 // Pieces of a run, as windows cut it, share the trace and no span.
 func TestTraceRunInPieces(t *testing.T) {
 	run := vectorRun(t)

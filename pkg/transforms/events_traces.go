@@ -5,11 +5,8 @@ import (
 	"fmt"
 
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
-	"github.com/apache/beam/sdks/v2/go/pkg/beam/core/graph/mtime"
-	"github.com/apache/beam/sdks/v2/go/pkg/beam/core/graph/window"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"
 
-	"github.com/beamagents/beamagents-go/pkg/deadletter"
 	"github.com/beamagents/beamagents-go/pkg/events"
 	pb "github.com/beamagents/beamagents-go/proto/beam_agents/v1"
 )
@@ -51,21 +48,25 @@ type EventTraces struct {
 // A call begins with its tool_start if no tool_execution_start comes, and one that is
 // denied ends with its permission_denied. What has no beginning has no width; what has
 // no end by the end of the run ends there, with the attribute beam_agents.incomplete.
-// A turn that starts again is another span. All other types are left out. The
+// A turn that starts again is another span. Other types give no span. The
 // attributes are in docs/events.md; a value is at most 4 KiB.
 //
 // Events are grouped by metadata.session_id and metadata.run_id and put in the order of
 // metadata.sequence, so neither the order nor the repetition of elements matters, and
 // ids are a function of session, run and sequence. An event of the table without these
 // members, without timestamp_ms, or with a payload that breaks the protocol is a dead
-// letter malformed_event.
+// letter malformed_event. One of another type that has them all is part of its run, as
+// its first or last event too, and holds session windows open; without them it is of no
+// run, and left out.
 //
-// It groups by key: in a stream, put a session window of the longest pause within a run
-// in front, or nothing comes out. A run that falls into several windows is as many
-// pieces of one trace, each with a root. The events of a run, without those that are
-// left out, are in memory at once. In the global window a TraceEvent is at its end_ms,
-// else at the end of its window.
+// It groups by key: in a stream, put a session window in front that is longer than the
+// longest pause within a run, or nothing comes out. A run that falls into several windows
+// is as many pieces of one trace, each with a root. The events of a run, without those
+// of other types, are in memory at once, of those only two. A TraceEvent is at the end
+// of its window, like any group; start_ms and end_ms are in the message, and to stamp
+// it with them makes it late for windows downstream.
 func EventsToTraces(s beam.Scope, col beam.PCollection) EventTraces {
+	mustBeEvents("EventsToTraces", col)
 	s = s.Scope("EventsToTraces")
 	keyed, errs := beam.ParDo2(s, &keyByRunFn{}, col)
 	traces := beam.ParDo(s, &traceRunFn{}, beam.GroupByKey(s, keyed))
@@ -78,11 +79,14 @@ func (*keyByRunFn) ProcessElement(
 	ctx context.Context, ts beam.EventTime, env events.Envelope,
 	emit func([]byte, events.Envelope), errs func(*pb.ActivationErrorRecord),
 ) error {
-	if !tracedTypes[env.Type] {
-		return nil
-	}
 	p, code, text := positionOf(env.Metadata)
-	if code == "" {
+	traced := tracedTypes[env.Type]
+	switch {
+	case !traced && code != "":
+		return nil
+	case !traced: // it counts by its place alone
+		env.Payload = events.Value{}
+	case code == "":
 		if _, err := events.FromEnvelope(env); err != nil {
 			code, text = eventFault(err)
 		}
@@ -94,7 +98,9 @@ func (*keyByRunFn) ProcessElement(
 		}
 		return bury(ctx, l, errs)
 	}
-	eventsTraced.Inc(ctx, 1)
+	if traced {
+		eventsTraced.Inc(ctx, 1)
+	}
 	key, err := runKey(p.sessionID, p.runID)
 	if err != nil {
 		return err
@@ -114,27 +120,39 @@ type traceRunFn struct{}
 func (*traceRunFn) ProcessElement(
 	w beam.Window, key []byte, next func(*events.Envelope) bool, emit func(beam.EventTime, *pb.TraceEvent),
 ) error {
-	var run []runEvent
+	var run, others []runEvent
 	for env := (events.Envelope{}); next(&env); {
-		e := runEvent{env: env}
-		var code deadletter.Code
-		var text string
-		if e.runPosition, code, text = positionOf(env.Metadata); code != "" {
+		p, code, text := positionOf(env.Metadata)
+		if code != "" {
 			return fmt.Errorf("transforms.EventsToTraces: %s: %s", code, text)
 		}
-		var err error
-		if e.event, err = events.FromEnvelope(env); err != nil {
+		if !tracedTypes[env.Type] {
+			others = widen(others, runEvent{runPosition: p})
+			continue
+		}
+		event, err := events.FromEnvelope(env)
+		if err != nil {
 			return fmt.Errorf("transforms.EventsToTraces: %w", err)
 		}
-		run = append(run, e)
+		run = append(run, runEvent{p, env, event})
 	}
-	_, global := w.(window.GlobalWindow)
-	for _, t := range traceRun(key, run) {
-		at := w.MaxTimestamp()
-		if global {
-			at = mtime.FromMilliseconds(t.GetEndMs())
-		}
-		emit(at, t)
+	for _, t := range traceRun(key, append(run, others...)) {
+		// Where runners put a group, but for the direct one, which takes any element's.
+		emit(w.MaxTimestamp(), t)
 	}
 	return nil
+}
+
+// widen keeps the first and the last of some events; only these shape a trace in which
+// the events themselves are left out.
+func widen(ends []runEvent, e runEvent) []runEvent {
+	switch {
+	case len(ends) == 0:
+		return []runEvent{e, e}
+	case compareEvents(e, ends[0]) < 0:
+		ends[0] = e
+	case compareEvents(e, ends[1]) > 0:
+		ends[1] = e
+	}
+	return ends
 }
