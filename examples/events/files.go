@@ -40,6 +40,7 @@ func init() {
 	beam.RegisterDoFn(reflect.TypeFor[*readLinesFn]())
 	beam.RegisterDoFn(reflect.TypeFor[*traceLineFn]())
 	beam.RegisterDoFn(reflect.TypeFor[*letterLineFn]())
+	beam.RegisterDoFn(reflect.TypeFor[*firstLineFn]())
 	beam.RegisterDoFn(reflect.TypeFor[*writeLinesFn]())
 	register.Emitter2[beam.EventTime, []byte]()
 	register.Iter1[string]()
@@ -109,25 +110,48 @@ func (*traceLineFn) ProcessElement(e *pb.TraceEvent) (string, error) {
 	return string(line), err
 }
 
-// letterLineFn shows a dead letter to a person: its detail is part of the line.
+// letterLines shows dead letters to a person, each input once under each code: every
+// transform that takes a broken event may refuse it. PCollection<string>.
+func letterLines(s beam.Scope, letters beam.PCollection) beam.PCollection {
+	s = s.Scope("LetterLines")
+	return beam.ParDo(s, &firstLineFn{}, beam.GroupByKey(s, beam.ParDo(s, &letterLineFn{}, letters)))
+}
+
+// letterLineFn makes the line, which the detail is part of, and puts it under the code
+// and the input.
 type letterLineFn struct{}
 
-func (*letterLineFn) ProcessElement(rec *pb.ActivationErrorRecord) (string, error) {
-	key := map[string]any{"hex": hex.EncodeToString(rec.GetEntityKey())}
+func (*letterLineFn) ProcessElement(rec *pb.ActivationErrorRecord) (key []byte, line string, err error) {
+	entity := map[string]any{"hex": hex.EncodeToString(rec.GetEntityKey())}
 	if utf8.Valid(rec.GetEntityKey()) {
-		key["text"] = string(rec.GetEntityKey())
+		entity["text"] = string(rec.GetEntityKey())
 	}
-	line := map[string]any{
-		"entity_key": key, "reason": rec.GetReason(), "event_time_ms": rec.GetEventTimeMs(), "detail": rec.GetDetail(),
+	members := map[string]any{
+		"entity_key": entity, "reason": rec.GetReason(), "event_time_ms": rec.GetEventTimeMs(), "detail": rec.GetDetail(),
 	}
-	switch _, err := deadletter.Read(rec); {
+	letter, err := deadletter.Read(rec)
+	switch {
 	case err == nil:
-		line["detail"] = json.RawMessage(rec.GetDetail())
+		members["detail"] = json.RawMessage(rec.GetDetail())
 	case !errors.Is(err, deadletter.ErrForeign): // whose detail is any text
-		return "", err
+		return nil, "", err
 	}
-	b, err := canonjson.Marshal(line)
-	return string(b), err
+	b, err := canonjson.Marshal(members)
+	if len(letter.Input) == 0 {
+		return b, string(b), err
+	}
+	return append([]byte(letter.Code+" "), letter.Input...), string(b), err
+}
+
+// firstLineFn takes the first of the lines of one key, in their order as text.
+type firstLineFn struct{}
+
+func (*firstLineFn) ProcessElement(_ []byte, next func(*string) bool) (first string) {
+	next(&first)
+	for line := ""; next(&line); {
+		first = min(first, line)
+	}
+	return first
 }
 
 // writeLines writes a PCollection<string> to one file, sorted: the order in which

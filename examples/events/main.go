@@ -34,10 +34,16 @@ func main() {
 	var o options
 	flag.StringVar(&o.input, "input", "", "file of events, one envelope a line")
 	flag.StringVar(&o.out, "out", "", "folder for the outputs, created if need be")
-	flag.Usage = func() {
+	flag.CommandLine.Init("events", flag.ContinueOnError) // or a wrong flag prints the usage, too
+	flag.CommandLine.SetOutput(io.Discard)
+	switch err := flag.CommandLine.Parse(os.Args[1:]); {
+	case errors.Is(err, flag.ErrHelp):
 		fmt.Fprintln(os.Stderr, "usage: events --input FILE --out DIR [--runner prism|direct]")
+		return
+	case err != nil:
+		fmt.Fprintln(os.Stderr, "events:", err)
+		os.Exit(2)
 	}
-	flag.Parse()
 	o.runner = *runners.Runner
 	if err := o.validate(flag.Args()); err != nil {
 		fmt.Fprintln(os.Stderr, "events:", err)
@@ -107,5 +113,5 @@ func build(s beam.Scope, o options) {
 	writeLines(s, o.out, timelinesFile, timelines(s, bySession.Envelopes))
 	writeLines(s, o.out, toolsFile, toolStatistics(s, traced.Traces))
 	writeLines(s, o.out, tracesFile, beam.ParDo(s, &traceLineFn{}, traced.Traces))
-	writeLines(s, o.out, deadLettersFile, beam.ParDo(s, &letterLineFn{}, letters))
+	writeLines(s, o.out, deadLettersFile, letterLines(s, letters))
 }

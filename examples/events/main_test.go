@@ -115,6 +115,8 @@ func TestAWrongCallIsOneLine(t *testing.T) {
 		want string
 	}{
 		"no input":            {[]string{"--out", folder}, "--input is missing"},
+		"unknown flag":        {[]string{"--input", input, "--out", folder, "--verbose"}, "events: flag provided but not defined: -verbose"},
+		"flag without value":  {[]string{"--input"}, "events: flag needs an argument: -input"},
 		"no output":           {[]string{"--input", input}, "--out is missing"},
 		"an argument":         {[]string{"--input", input, "--out", folder, "x"}, `unexpected argument "x"`},
 		"another runner":      {[]string{"--input", input, "--out", folder, "--runner=flink"}, "use prism or direct"},
@@ -126,6 +128,37 @@ func TestAWrongCallIsOneLine(t *testing.T) {
 		stdout, stderr, status := program(t, tc.args...)
 		if status != 2 || stdout != "" || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, tc.want) {
 			t.Errorf("%s: status %d, stdout %q, stderr %q; want %q on one line", name, status, stdout, stderr, tc.want)
+		}
+	}
+}
+
+func TestHelpIsTheUsage(t *testing.T) {
+	stdout, stderr, status := program(t, "--help")
+	if status != 0 || stdout != "" || stderr != "usage: events --input FILE --out DIR [--runner prism|direct]\n" {
+		t.Errorf("status %d, stdout %q, stderr %q", status, stdout, stderr)
+	}
+}
+
+// An event that two transforms refuse for one reason is one line; the counters say two.
+func TestABrokenEventIsOneDeadLetter(t *testing.T) {
+	input := filepath.Join(t.TempDir(), "broken.jsonl")
+	lines := `{"version":1,"type":"agent_start","payload":{"prompt":"no metadata"}}
+{"version":1,"type":"agent_start","payload":{"prompt":"no run, no time"},"metadata":{"session_id":"s"}}
+{"version":2}
+{"version":2}
+`
+	if err := os.WriteFile(input, []byte(lines), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, runner := range []string{"prism", "direct"} {
+		out := t.TempDir()
+		stdout, stderr, status := program(t, "--input", input, "--out", out, "--runner", runner)
+		if status != 0 || stderr != "" || !strings.Contains(stdout, "errors_malformed_event          6") {
+			t.Errorf("%s: status %d, stdout %q, stderr %q", runner, status, stdout, stderr)
+		}
+		got := readFile(t, filepath.Join(out, deadLettersFile))
+		if strings.Count(got, "\n") != 3 {
+			t.Errorf("%s: %s", runner, got)
 		}
 	}
 }
