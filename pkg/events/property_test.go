@@ -243,3 +243,26 @@ func rewritten(text string) string {
 	c := canonicalizer{cursor: cursor{s: text}}
 	return string(c.appendValue(nil))
 }
+
+// A number that is copied as it is would be written just so.
+func TestPlainNumbersAreWrittenAsTheyAre(t *testing.T) {
+	literal := rapid.StringMatching(`-?(0|[1-9][0-9]{0,19})(\.0{0,6}[0-9]{1,17})?([eE][-+]?[0-9]{1,2})?`)
+	plain := 0
+	rapid.Check(t, func(t *rapid.T) {
+		lit := literal.Draw(t, "literal")
+		if !plainNumber(lit) {
+			return
+		}
+		plain++
+		want := lit
+		if n, float := parseNumber(lit); float {
+			want = string(appendFloat(nil, n.float, 64))
+		}
+		if lit != want {
+			t.Fatalf("%s is plain and written %s", lit, want)
+		}
+	})
+	if plain == 0 {
+		t.Error("no number is plain")
+	}
+}
