@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -253,6 +254,19 @@ func TestDeadletterShowBadData(t *testing.T) {
 	if diff := cmp.Diff(want, runWith(stream, "deadletter", "show", "--delimited", "--keep-going")); diff != "" {
 		t.Error(diff)
 	}
+}
+
+func FuzzReadRecord(f *testing.F) {
+	f.Add([]byte("\x12\x01r"))
+	f.Fuzz(func(t *testing.T, frame []byte) {
+		rec, offset, fault := readRecord(frame)
+		if (rec == nil) != (fault != "") || offset < 0 || offset > len(frame) {
+			t.Fatalf("%v, byte %d: %s", rec, offset, fault)
+		}
+		if line := appendRecord(nil, rec); rec != nil && !json.Valid(line) {
+			t.Fatalf("%s", line)
+		}
+	})
 }
 
 func TestVersion(t *testing.T) {
