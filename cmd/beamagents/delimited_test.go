@@ -25,8 +25,7 @@ func readAll(r io.Reader, delimited bool) (all []readFrame, err error) {
 	for {
 		frame, offset, err := frames.next()
 		if err != nil {
-			var bad *dataError
-			if errors.As(err, &bad) {
+			if _, bad := errors.AsType[*dataError](err); bad {
 				err = fmt.Errorf("byte %d: %w", offset, err)
 			}
 			return all, err
