@@ -26,6 +26,8 @@ install: ## Install the command line.
 .PHONY: test
 test: ## Run all tests with the race detector, then each fuzz target for 5 seconds.
 	go test -race -timeout 15m $(GO_PACKAGES)
+	@# Counts of allocations mean nothing under the race detector.
+	go test -run Alloc ./pkg/canonjson ./pkg/coders ./pkg/intent
 	go -C tools test ./ratios
 	@$(MAKE) --no-print-directory fuzz
 
