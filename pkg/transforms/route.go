@@ -56,31 +56,43 @@ func (*routeFn) ProcessElement(
 	events func([]byte, []byte), results func([]byte, *pb.ToolResult), approvals func([]byte, *pb.AgentEnvelope_Approval),
 	exports func([]byte, *pb.AgentEnvelope_StateExportRequest), errs func(*pb.ActivationErrorRecord),
 ) error {
+	// A variant that is itself a nil pointer, which only a fused step can hand over, is
+	// none, as it is on the wire.
 	switch p := env.GetPayload().(type) {
 	case *pb.AgentEnvelope_ExternalEvent:
-		routedEvents.Inc(ctx, 1)
-		events(key, p.ExternalEvent)
+		if p != nil {
+			routedEvents.Inc(ctx, 1)
+			events(key, p.ExternalEvent)
+			return nil
+		}
 	case *pb.AgentEnvelope_ToolResult:
-		routedToolResults.Inc(ctx, 1)
-		results(key, orEmpty(p.ToolResult))
+		if p != nil {
+			routedToolResults.Inc(ctx, 1)
+			results(key, orEmpty(p.ToolResult))
+			return nil
+		}
 	case *pb.AgentEnvelope_Approval_:
-		routedApprovals.Inc(ctx, 1)
-		approvals(key, orEmpty(p.Approval))
+		if p != nil {
+			routedApprovals.Inc(ctx, 1)
+			approvals(key, orEmpty(p.Approval))
+			return nil
+		}
 	case *pb.AgentEnvelope_ExportRequest:
-		routedExportRequests.Inc(ctx, 1)
-		exports(key, orEmpty(p.ExportRequest))
-	default:
-		l, err := envelopeLetter(key, env)
-		if err != nil {
-			return err
+		if p != nil {
+			routedExportRequests.Inc(ctx, 1)
+			exports(key, orEmpty(p.ExportRequest))
+			return nil
 		}
-		l.Reason, l.Code, l.Error = deadletter.UnknownPayload, deadletter.NewerVariant, "the payload is of a newer schema"
-		if len(env.ProtoReflect().GetUnknown()) == 0 {
-			l.Reason, l.Code, l.Error = deadletter.MalformedEnvelope, deadletter.EmptyPayload, emptyPayload
-		}
-		return bury(ctx, l, errs)
 	}
-	return nil
+	l, err := envelopeLetter(key, env)
+	if err != nil {
+		return err
+	}
+	l.Reason, l.Code, l.Error = deadletter.UnknownPayload, deadletter.NewerVariant, "the payload is of a newer schema"
+	if len(env.ProtoReflect().GetUnknown()) == 0 {
+		l.Reason, l.Code, l.Error = deadletter.MalformedEnvelope, deadletter.EmptyPayload, emptyPayload
+	}
+	return bury(ctx, l, errs)
 }
 
 // orEmpty gives a variant that is set to nil, which only a fused step can hand over,

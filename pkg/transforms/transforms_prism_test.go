@@ -400,7 +400,18 @@ func nilVariants(raw []byte) ([]byte, *pb.AgentEnvelope) {
 }
 
 func noPayload(raw []byte) ([]byte, *pb.AgentEnvelope) {
-	return raw, &pb.AgentEnvelope{EntityKey: []byte("another"), EventTimeMs: 6}
+	env := &pb.AgentEnvelope{EntityKey: []byte("another"), EventTimeMs: 6}
+	switch raw[0] { // nil pointers in place of a variant
+	case 't':
+		env.Payload = (*pb.AgentEnvelope_ToolResult)(nil)
+	case 'a':
+		env.Payload = (*pb.AgentEnvelope_Approval_)(nil)
+	case 'x':
+		env.Payload = (*pb.AgentEnvelope_ExportRequest)(nil)
+	case 'e':
+		env.Payload = (*pb.AgentEnvelope_ExternalEvent)(nil)
+	}
+	return raw, env
 }
 
 func TestRouteOfWhatWasNeverParsed(t *testing.T) {
@@ -414,11 +425,14 @@ func TestRouteOfWhatWasNeverParsed(t *testing.T) {
 		equals(s, beam.ParDo(s, stampedLetter, routed.Errors), nil)
 	})
 	onBothRunners(t, func(s beam.Scope) {
-		routed := transforms.Route(s, beam.ParDo(s, noPayload, source(s, []byte{'k'})))
+		routed := transforms.Route(s, beam.ParDo(s, noPayload, source(s, []byte{'k'}, []byte{'t'}, []byte{'a'}, []byte{'x'}, []byte{'e'})))
 		equals(s, beam.ParDo(s, keyedEvent, routed.Events), nil)
-		equals(s, beam.ParDo(s, stampedLetter, routed.Errors), []string{
-			"-inf malformed_envelope/empty_payload key=k time=6 envelope=0a07616e6f746865721006 redriven=0: the envelope has no payload",
-		})
+		var letters []string
+		for _, key := range "ktaxe" {
+			letters = append(letters, fmt.Sprintf("-inf malformed_envelope/empty_payload key=%c time=6 "+
+				"envelope=0a07616e6f746865721006 redriven=0: the envelope has no payload", key))
+		}
+		equals(s, beam.ParDo(s, stampedLetter, routed.Errors), letters)
 	})
 }
 
