@@ -224,7 +224,7 @@ func Wrap(rec *pb.ActivationErrorRecord) (*pb.AgentEnvelope, error) {
 // Unwrap returns the record that an envelope holds, whoever wrote it, or [ErrUnwrap].
 func Unwrap(env *pb.AgentEnvelope) (*pb.ActivationErrorRecord, error) {
 	event, ok := env.GetPayload().(*pb.AgentEnvelope_ExternalEvent)
-	if !ok {
+	if !ok || event == nil {
 		return nil, fmt.Errorf("deadletter: %w: it has no external_event", ErrUnwrap)
 	}
 	rec := new(pb.ActivationErrorRecord)

@@ -268,6 +268,7 @@ func TestWrapAndUnwrapRefuse(t *testing.T) {
 	}
 	for name, env := range map[string]*pb.AgentEnvelope{
 		"nil":             nil,
+		"a nil variant":   {Payload: (*pb.AgentEnvelope_ExternalEvent)(nil)},
 		"another variant": {Payload: &pb.AgentEnvelope_ToolResult{ToolResult: &pb.ToolResult{}}},
 		"empty":           {Payload: &pb.AgentEnvelope_ExternalEvent{}},
 		"JSON":            {Payload: &pb.AgentEnvelope_ExternalEvent{ExternalEvent: []byte(`{"version":1}`)}},

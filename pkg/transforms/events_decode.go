@@ -128,7 +128,7 @@ func (*decodeEnvelopeEventFn) ProcessElement(
 	emit func(events.Envelope), errs func(*pb.ActivationErrorRecord),
 ) error {
 	code, text := deadletter.MissingField, "the envelope has no external_event"
-	if p, ok := carrier.GetPayload().(*pb.AgentEnvelope_ExternalEvent); ok {
+	if p, ok := carrier.GetPayload().(*pb.AgentEnvelope_ExternalEvent); ok && p != nil {
 		env, err := events.DecodeEnvelope(p.ExternalEvent)
 		if err == nil {
 			eventsDecoded.Inc(ctx, 1)

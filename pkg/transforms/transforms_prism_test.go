@@ -434,6 +434,14 @@ func TestRouteOfWhatWasNeverParsed(t *testing.T) {
 		}
 		equals(s, beam.ParDo(s, stampedLetter, routed.Errors), letters)
 	})
+	onBothRunners(t, func(s beam.Scope) {
+		decoded := transforms.DecodeEvents(s, beam.DropKey(s, beam.ParDo(s, noPayload, source(s, []byte{'e'}))))
+		passert.Empty(s, decoded.Events)
+		equals(s, beam.ParDo(s, stampedLetter, decoded.Errors), []string{
+			"-inf malformed_event/missing_field key=another time=6 envelope=0a07616e6f746865721006 redriven=0: " +
+				"the envelope has no external_event",
+		})
+	})
 }
 
 // badError panics when it is asked what is wrong.
