@@ -1,6 +1,7 @@
 package transforms
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -32,11 +33,7 @@ type EncodeErrorsParams struct {
 }
 
 func (p EncodeErrorsParams) validate() error {
-	if p.MaxBytes < 0 {
-		return fmt.Errorf("EncodeErrorsParams.MaxBytes is %d; set a positive number of bytes, or 0 for %d",
-			p.MaxBytes, DefaultMaxBytes)
-	}
-	return nil
+	return validateMaxBytes("EncodeErrorsParams.MaxBytes", p.MaxBytes)
 }
 
 // EncodedErrors is the result of [EncodeErrors].
@@ -55,10 +52,7 @@ func EncodeErrors(s beam.Scope, params EncodeErrorsParams, col beam.PCollection)
 	if err := params.validate(); err != nil {
 		panic(fmt.Errorf("transforms.EncodeErrors: %w", err))
 	}
-	if params.MaxBytes == 0 {
-		params.MaxBytes = DefaultMaxBytes
-	}
-	encoded, tooLarge := beam.ParDo2(s.Scope("EncodeErrors"), &encodeErrorsFn{MaxBytes: params.MaxBytes}, col)
+	encoded, tooLarge := beam.ParDo2(s.Scope("EncodeErrors"), &encodeErrorsFn{MaxBytes: cmp.Or(params.MaxBytes, DefaultMaxBytes)}, col)
 	return EncodedErrors{Encoded: encoded, TooLarge: tooLarge}
 }
 

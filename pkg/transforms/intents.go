@@ -1,6 +1,7 @@
 package transforms
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -34,11 +35,7 @@ type EncodeIntentsParams struct {
 }
 
 func (p EncodeIntentsParams) validate() error {
-	if p.MaxBytes < 0 {
-		return fmt.Errorf("EncodeIntentsParams.MaxBytes is %d; set a positive number of bytes, or 0 for %d",
-			p.MaxBytes, DefaultMaxBytes)
-	}
-	return nil
+	return validateMaxBytes("EncodeIntentsParams.MaxBytes", p.MaxBytes)
 }
 
 // EncodedIntents is the result of [EncodeIntents].
@@ -58,10 +55,7 @@ func EncodeIntents(s beam.Scope, params EncodeIntentsParams, col beam.PCollectio
 	if err := params.validate(); err != nil {
 		panic(fmt.Errorf("transforms.EncodeIntents: %w", err))
 	}
-	if params.MaxBytes == 0 {
-		params.MaxBytes = DefaultMaxBytes
-	}
-	encoded, errs := beam.ParDo2(s.Scope("EncodeIntents"), &encodeIntentsFn{MaxBytes: params.MaxBytes}, col)
+	encoded, errs := beam.ParDo2(s.Scope("EncodeIntents"), &encodeIntentsFn{MaxBytes: cmp.Or(params.MaxBytes, DefaultMaxBytes)}, col)
 	return EncodedIntents{Encoded: encoded, Errors: errs}
 }
 

@@ -1,6 +1,7 @@
 package transforms
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -29,6 +30,14 @@ func init() {
 	register.Emitter1[*pb.ActivationErrorRecord]()
 }
 
+// validateMaxBytes refuses a negative bound for an option of that name.
+func validateMaxBytes(option string, n int) error {
+	if n < 0 {
+		return fmt.Errorf("%s is %d; set a positive number of bytes, or 0 for %d", option, n, DefaultMaxBytes)
+	}
+	return nil
+}
+
 // ParseParams are the options of [ParseEnvelopes].
 type ParseParams struct {
 	// MaxEnvelopeBytes bounds the encoding of one envelope, in bytes; 0 is
@@ -41,11 +50,7 @@ type ParseParams struct {
 }
 
 func (p ParseParams) validate() error {
-	if p.MaxEnvelopeBytes < 0 {
-		return fmt.Errorf("ParseParams.MaxEnvelopeBytes is %d; set a positive number of bytes, or 0 for %d",
-			p.MaxEnvelopeBytes, DefaultMaxBytes)
-	}
-	return nil
+	return validateMaxBytes("ParseParams.MaxEnvelopeBytes", p.MaxEnvelopeBytes)
 }
 
 // Parsed is the result of [ParseEnvelopes].
@@ -75,12 +80,9 @@ func ParseEnvelopes(s beam.Scope, params ParseParams, col beam.PCollection) Pars
 		panic(fmt.Errorf("transforms.ParseEnvelopes: the input is in %v, and envelopes move to their event time: "+
 			"apply the windows to the output, or set ParseParams.KeepTimestamps", col.WindowingStrategy().Fn))
 	}
-	if params.MaxEnvelopeBytes == 0 {
-		params.MaxEnvelopeBytes = DefaultMaxBytes
-	}
 	s = s.Scope("ParseEnvelopes")
 	envelopes, errs := beam.ParDo2(s, &parseFn{
-		MaxEnvelopeBytes: params.MaxEnvelopeBytes,
+		MaxEnvelopeBytes: cmp.Or(params.MaxEnvelopeBytes, DefaultMaxBytes),
 		KeepTimestamps:   params.KeepTimestamps,
 	}, col)
 	return Parsed{Envelopes: envelopes, Errors: errs}
