@@ -1,0 +1,248 @@
+// Package beamtest runs the methods of a stateful DoFn without a runner, for unit tests
+// that see every byte of state, every RPC and every timer.
+//
+// # Behaviour
+//
+// A [Kit] is made from a DoFn, as Beam would take it, and hands a state.Provider and a
+// timers.Provider to the calls of a test. State is held as encoded bytes, so that a
+// call reads what a coder wrote, never a pointer that another call kept.
+//
+// One [Kit.Run] is one bundle of one element, unless [Kit.StartBundle] has begun a
+// longer one. The writes of a bundle that fails are dropped, as a runner drops them
+// before it tries again. [Kit.Replay] runs a call twice, [Kit.FailAt] lets an RPC fail,
+// [Kit.Fire] delivers the timers that are due. [Kit.RPCs] are what the call would have
+// asked of a runner: about 80 microseconds each on the embedded one, and the cost of
+// keyed state nearly everywhere.
+//
+// The kit's own provider does what that of the SDK does, its faults included: a Value
+// that was read as absent and then written is still absent to a second Read of the same
+// call. Timers follow the SDK, too: one that is cleared in a bundle where a later timer
+// of the key fires is fired itself, at event time 0. With SDK set, state goes through
+// the SDK's provider, which is slower and knows Map, Set and OrderedList, too.
+//
+// # Limits
+//
+// A Kit belongs to one goroutine. Its own provider knows Value, Bag and Combining.
+// Elements, emitters and side inputs are the test's own affair: the kit calls nothing
+// but the function that it is given.
+//
+// # Differences
+//
+// A runner orders the calls of a key as it likes, and timers of equal time; the kit
+// orders timers by time, family and tag. It fires event and processing time timers
+// alike.
+package beamtest
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/core/graph"
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/core/graph/coder"
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/core/graph/window"
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/core/runtime/exec"
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/core/state"
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/core/timers"
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/core/typex"
+)
+
+// Kit holds the state and the timers of all keys of one DoFn.
+type Kit struct {
+	// Window of the calls that follow: state and timers are per key and window. Nil is
+	// the global window; else an interval window.
+	Window typex.Window
+	// SDK lets the calls that follow use the state provider of the SDK instead of the
+	// kit's own.
+	SDK bool
+
+	cells    map[string]*cell
+	families map[string]timers.TimeDomain
+
+	state  map[scope]map[addr][][]byte
+	timers map[scope]map[timerID]timers.TimerMap
+	bundle *bundle
+
+	rpcs   Counts
+	failIn int
+	fail   error
+}
+
+// Call is a call of a DoFn's method, with the providers that it would get. What it
+// returns is what the method returns: an error fails the bundle.
+type Call func(sp state.Provider, tp timers.Provider) error
+
+// ErrInjected is the error of an RPC that [Kit.FailAt] lets fail.
+var ErrInjected = errors.New("beamtest: injected failure")
+
+// New returns an empty Kit for a DoFn with state, a pointer to a struct whose element is
+// a key and a value. The error is Beam's own if Beam would refuse the DoFn in a pipeline.
+func New(fn any) (*Kit, error) {
+	dofn, err := graph.NewDoFn(fn, graph.NumMainInputs(graph.MainKv))
+	if err != nil {
+		return nil, fmt.Errorf("beamtest: %w", err)
+	}
+	k := &Kit{
+		cells:    map[string]*cell{},
+		families: map[string]timers.TimeDomain{},
+		state:    map[scope]map[addr][][]byte{},
+		timers:   map[scope]map[timerID]timers.TimerMap{},
+	}
+	for _, ps := range dofn.PipelineState() {
+		if k.cells[ps.StateKey()], err = newCell(ps); err != nil {
+			return nil, fmt.Errorf("beamtest: cell %s: %w", ps.StateKey(), err)
+		}
+	}
+	pipelineTimers, _ := dofn.PipelineTimers()
+	for _, pt := range pipelineTimers {
+		for family, domain := range pt.Timers() {
+			k.families[family] = domain
+		}
+	}
+	return k, nil
+}
+
+// Run makes a call for a key. Outside a bundle of [Kit.StartBundle] the call is a bundle
+// of its own: its writes are kept if it returns nil, else dropped.
+func (k *Kit) Run(key string, call Call) error {
+	k.rpcs = Counts{}
+	if k.bundle != nil {
+		err := k.bundle.run(k.scope(key), call)
+		if err != nil && k.bundle.err == nil {
+			k.bundle.err = err
+		}
+		return err
+	}
+	b := newBundle(k)
+	if err := b.run(k.scope(key), call); err != nil {
+		return err
+	}
+	b.keep()
+	return nil
+}
+
+// Writes says what becomes of the writes of a call's first run in [Kit.Replay].
+type Writes int
+
+const (
+	// Dropped: the bundle failed after the call, whatever that returned, and is retried.
+	Dropped Writes = iota
+	// Kept: the element was delivered twice.
+	Kept
+)
+
+// Replay makes a call for a key twice, and returns the error of the second run, or of
+// the first, if its writes are to be kept. A call that is deterministic emits the same
+// both times when the writes are dropped.
+func (k *Kit) Replay(key string, first Writes, call Call) error {
+	if k.bundle != nil {
+		return errors.New("beamtest: Replay makes bundles of its own; finish the one that is open")
+	}
+	switch first {
+	case Dropped:
+		k.rpcs = Counts{}
+		_ = newBundle(k).run(k.scope(key), call)
+	case Kept:
+		if err := k.Run(key, call); err != nil {
+			return err
+		}
+	}
+	return k.Run(key, call)
+}
+
+// StartBundle begins a bundle of several calls, which see each other's writes. An open
+// bundle is dropped.
+func (k *Kit) StartBundle() { k.bundle = newBundle(k) }
+
+// FinishBundle ends the bundle. Its writes are kept, unless one of its calls returned an
+// error: that is returned, and they are dropped.
+func (k *Kit) FinishBundle() error {
+	b := k.bundle
+	k.bundle = nil
+	switch {
+	case b == nil:
+		return errors.New("beamtest: no bundle is open")
+	case b.err != nil:
+		return b.err
+	}
+	b.keep()
+	return nil
+}
+
+// FailBundle ends the bundle and drops its writes.
+func (k *Kit) FailBundle() { k.bundle = nil }
+
+// FailAt lets the n-th RPC from now fail, with err, or with [ErrInjected] if that is nil.
+// The first is 1; 0 takes the order back.
+func (k *Kit) FailAt(n int, err error) {
+	if err == nil {
+		err = ErrInjected
+	}
+	k.failIn, k.fail = n, err
+}
+
+// Bytes are the bytes of a cell as the runner would hold them, nil if it is empty. A
+// message of a Value has its length in front, as a varint. Bags hold their items one
+// after the other.
+func (k *Kit) Bytes(key, cell string) []byte {
+	var all []byte
+	for _, chunk := range k.state[k.scope(key)][addr{cell: cell}] {
+		all = append(all, chunk...)
+	}
+	return all
+}
+
+// SetBytes sets what [Kit.Bytes] returns, for state that another program left. An empty
+// b clears the cell.
+func (k *Kit) SetBytes(key, cell string, b []byte) {
+	s := k.scope(key)
+	if len(b) == 0 {
+		delete(k.state[s], addr{cell: cell})
+		return
+	}
+	k.put(s, addr{cell: cell}, [][]byte{append([]byte(nil), b...)})
+}
+
+// SetValue sets a Value, or adds an item to a Bag, encoded by the coder of the cell.
+func (k *Kit) SetValue(key, cell string, value any) error {
+	c, ok := k.cells[cell]
+	if !ok {
+		return fmt.Errorf("beamtest: the DoFn has no cell %q", cell)
+	}
+	chunks := &chunkWriter{}
+	if err := c.enc.Encode(&exec.FullValue{Elm: value}, chunks); err != nil {
+		return fmt.Errorf("beamtest: cell %s: %w", cell, err)
+	}
+	s := k.scope(key)
+	if c.kind == state.TypeBag {
+		chunks.chunks = append(k.state[s][addr{cell: cell}][:len(k.state[s][addr{cell: cell}]):len(k.state[s][addr{cell: cell}])], chunks.chunks...)
+	}
+	k.put(s, addr{cell: cell}, chunks.chunks)
+	return nil
+}
+
+func (k *Kit) put(s scope, a addr, chunks [][]byte) {
+	if k.state[s] == nil {
+		k.state[s] = map[addr][][]byte{}
+	}
+	k.state[s][a] = chunks
+}
+
+// scope is what owns state and timers: a key in a window.
+type scope struct {
+	key    string
+	window typex.Window
+}
+
+func (k *Kit) scope(key string) scope {
+	if k.Window == nil {
+		return scope{key, window.GlobalWindow{}}
+	}
+	return scope{key, k.Window}
+}
+
+func windowCoder(w typex.Window) *coder.WindowCoder {
+	if _, ok := w.(window.IntervalWindow); ok {
+		return coder.NewIntervalWindow()
+	}
+	return coder.NewGlobalWindow()
+}

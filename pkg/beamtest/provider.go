@@ -1,0 +1,311 @@
+package beamtest
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"reflect"
+
+	"github.com/apache/beam/sdks/v2/go/pkg/beam"
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/core/graph"
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/core/graph/coder"
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/core/runtime/exec"
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/core/state"
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/core/util/reflectx"
+)
+
+// cell is what the DoFn declares with one of its fields.
+type cell struct {
+	kind      state.TypeEnum
+	coder     *coder.Coder
+	keyCoder  *coder.Coder // of a Map or Set
+	combineFn *graph.CombineFn
+	enc       exec.ElementEncoder
+	dec       exec.ElementDecoder
+}
+
+func newCell(ps state.PipelineState) (*cell, error) {
+	c := &cell{kind: ps.StateType(), coder: coder.NewBool()} // a Set has bools, for want of values
+	var err error
+	if t := ps.CoderType(); t != nil {
+		if c.coder, err = coderOf(t); err != nil {
+			return nil, err
+		}
+	}
+	if t := ps.KeyCoderType(); t != nil {
+		if c.keyCoder, err = coderOf(t); err != nil {
+			return nil, err
+		}
+	}
+	if combining, ok := ps.(state.CombiningPipelineState); ok {
+		fn, err := graph.NewFn(combining.GetCombineFn())
+		if err != nil {
+			return nil, err
+		}
+		if c.combineFn, err = graph.AsCombineFn(fn); err != nil {
+			return nil, err
+		}
+	}
+	c.enc, c.dec = exec.MakeElementEncoder(c.coder), exec.MakeElementDecoder(c.coder)
+	return c, nil
+}
+
+// coderOf is the coder that Beam gives to elements of a type. Beam tells it only by
+// giving one to a collection.
+func coderOf(t reflect.Type) (*coder.Coder, error) {
+	emits := reflect.FuncOf([]reflect.Type{reflect.TypeFor[[]byte](), reflect.FuncOf([]reflect.Type{t}, nil, false)}, nil, false)
+	fn := reflect.MakeFunc(emits, func([]reflect.Value) []reflect.Value { return nil }).Interface()
+	p, s := beam.NewPipelineWithRoot()
+	if _, err := beam.TryParDo(s, fn, beam.Impulse(s)); err != nil {
+		return nil, err
+	}
+	_, nodes, err := p.Build()
+	if err != nil {
+		return nil, err
+	}
+	for _, n := range nodes {
+		if n.Type().Type() == t && n.Coder != nil {
+			return n.Coder, nil
+		}
+	}
+	return nil, fmt.Errorf("beam has no coder for %v", t)
+}
+
+// provider is a state.Provider for one call. As that of the SDK, it asks the runner once
+// for what a cell holds, writes through, and leaves it to the state types to apply what
+// was written since.
+type provider struct {
+	overlay *overlay
+	values  map[string]any
+	absent  map[string]bool
+	bags    map[string][]any
+	blind   map[string]int
+	since   map[string][]state.Transaction
+}
+
+var errKind = errors.New("not a Value, Bag or Combining, which is all that the kit's own provider knows; set Kit.SDK")
+
+func (p *provider) cell(id string) (*cell, error) {
+	c, ok := p.overlay.kit.cells[id]
+	switch {
+	case !ok:
+		return nil, fmt.Errorf("beamtest: the DoFn has no cell %q", id)
+	case c.kind != state.TypeValue && c.kind != state.TypeBag && c.kind != state.TypeCombining:
+		return nil, fmt.Errorf("beamtest: cell %s: %w", id, errKind)
+	}
+	return c, nil
+}
+
+func (p *provider) ReadValueState(id string) (any, []state.Transaction, error) {
+	c, err := p.cell(id)
+	if err != nil {
+		return nil, nil, err
+	}
+	if value, ok := p.values[id]; ok {
+		return value, p.since[id], nil
+	}
+	if p.absent[id] {
+		return nil, nil, nil // as in the SDK, what was written since is not looked at
+	}
+	kit := p.overlay.kit
+	if err := kit.rpc(&kit.rpcs.Reads); err != nil {
+		return nil, nil, err
+	}
+	value, err := c.dec.Decode(&chunkReader{chunks: p.overlay.read(addr{cell: id})})
+	switch {
+	case errors.Is(err, io.EOF):
+		set(&p.absent, id, true)
+		return nil, nil, nil
+	case err != nil:
+		return nil, nil, err
+	}
+	set(&p.values, id, value.Elm)
+	return value.Elm, p.since[id], nil
+}
+
+func (p *provider) WriteValueState(t state.Transaction) error {
+	if err := p.clear(t); err != nil {
+		return err
+	}
+	if err := p.add(t); err != nil {
+		return err
+	}
+	set(&p.since, t.Key, []state.Transaction{t})
+	return nil
+}
+
+func (p *provider) ClearValueState(t state.Transaction) error {
+	if err := p.clear(t); err != nil {
+		return err
+	}
+	set(&p.since, t.Key, []state.Transaction{t})
+	return nil
+}
+
+func (p *provider) ReadBagState(id string) ([]any, []state.Transaction, error) {
+	c, err := p.cell(id)
+	if err != nil {
+		return nil, nil, err
+	}
+	items, ok := p.bags[id]
+	if !ok {
+		kit := p.overlay.kit
+		if err := kit.rpc(&kit.rpcs.Reads); err != nil {
+			return nil, nil, err
+		}
+		r := &chunkReader{chunks: p.overlay.read(addr{cell: id})}
+		for {
+			item, err := c.dec.Decode(r)
+			if errors.Is(err, io.EOF) {
+				break
+			}
+			if err != nil {
+				return nil, nil, err
+			}
+			items = append(items, item.Elm)
+		}
+		set(&p.bags, id, items)
+	}
+	return items, p.since[id][p.blind[id]:], nil
+}
+
+func (p *provider) WriteBagState(t state.Transaction) error {
+	if _, read := p.bags[t.Key]; !read {
+		set(&p.blind, t.Key, p.blind[t.Key]+1)
+	}
+	if err := p.add(t); err != nil {
+		return err
+	}
+	set(&p.since, t.Key, append(p.since[t.Key], t))
+	return nil
+}
+
+func (p *provider) ClearBagState(t state.Transaction) error {
+	if err := p.clear(t); err != nil {
+		return err
+	}
+	set(&p.since, t.Key, []state.Transaction{t})
+	set(&p.blind, t.Key, 1)
+	return nil
+}
+
+func (p *provider) clear(t state.Transaction) error {
+	if _, err := p.cell(t.Key); err != nil {
+		return err
+	}
+	kit := p.overlay.kit
+	if err := kit.rpc(&kit.rpcs.Clears); err != nil {
+		return err
+	}
+	p.overlay.write(addr{cell: t.Key}, nil)
+	return nil
+}
+
+func (p *provider) add(t state.Transaction) error {
+	c, err := p.cell(t.Key)
+	if err != nil {
+		return err
+	}
+	return c.enc.Encode(&exec.FullValue{Elm: t.Val}, &appender{p.overlay, addr{cell: t.Key}})
+}
+
+func (p *provider) combineFn(id string) *graph.CombineFn { return p.overlay.kit.cells[id].combineFn }
+
+func (p *provider) CreateAccumulatorFn(id string) reflectx.Func {
+	if f := p.combineFn(id).CreateAccumulatorFn(); f != nil {
+		return f.Fn
+	}
+	return nil
+}
+
+func (p *provider) AddInputFn(id string) reflectx.Func {
+	if f := p.combineFn(id).AddInputFn(); f != nil {
+		return f.Fn
+	}
+	return nil
+}
+
+func (p *provider) MergeAccumulatorsFn(id string) reflectx.Func {
+	if f := p.combineFn(id).MergeAccumulatorsFn(); f != nil {
+		return f.Fn
+	}
+	return nil
+}
+
+func (p *provider) ExtractOutputFn(id string) reflectx.Func {
+	if f := p.combineFn(id).ExtractOutputFn(); f != nil {
+		return f.Fn
+	}
+	return nil
+}
+
+func (p *provider) ReadMapStateValue(string, any) (any, []state.Transaction, error) {
+	return nil, nil, errKind
+}
+
+func (p *provider) ReadMapStateKeys(string) ([]any, []state.Transaction, error) {
+	return nil, nil, errKind
+}
+
+func (p *provider) WriteMapState(state.Transaction) error { return errKind }
+
+func (p *provider) ClearMapStateKey(state.Transaction) error { return errKind }
+
+func (p *provider) ClearMapState(state.Transaction) error { return errKind }
+
+func (p *provider) ReadOrderedListState(string) ([]any, []state.Transaction, error) {
+	return nil, nil, errKind
+}
+
+func (p *provider) WriteOrderedListState(state.Transaction) error { return errKind }
+
+func (p *provider) ClearOrderedListState(state.Transaction) error { return errKind }
+
+// set sets an entry of a map that is made when it is first needed: most calls touch one
+// cell.
+func set[V any](m *map[string]V, id string, v V) {
+	if *m == nil {
+		*m = map[string]V{}
+	}
+	(*m)[id] = v
+}
+
+// appender writes to a cell; each Write is an RPC.
+type appender struct {
+	overlay *overlay
+	addr    addr
+}
+
+func (a *appender) Write(b []byte) (int, error) {
+	kit := a.overlay.kit
+	if err := kit.rpc(&kit.rpcs.Appends); err != nil {
+		return 0, err
+	}
+	a.overlay.append(a.addr, b)
+	return len(b), nil
+}
+
+type chunkWriter struct{ chunks [][]byte }
+
+func (w *chunkWriter) Write(b []byte) (int, error) {
+	w.chunks = append(w.chunks, append([]byte(nil), b...))
+	return len(b), nil
+}
+
+// chunkReader reads chunks as one stream.
+type chunkReader struct {
+	chunks [][]byte
+	off    int
+}
+
+func (r *chunkReader) Read(b []byte) (int, error) {
+	for len(r.chunks) > 0 && r.off == len(r.chunks[0]) {
+		r.chunks, r.off = r.chunks[1:], 0
+	}
+	if len(r.chunks) == 0 {
+		return 0, io.EOF
+	}
+	n := copy(b, r.chunks[0][r.off:])
+	r.off += n
+	return n, nil
+}

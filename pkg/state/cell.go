@@ -1,0 +1,104 @@
+package state
+
+import (
+	"fmt"
+	"reflect"
+
+	beamstate "github.com/apache/beam/sdks/v2/go/pkg/beam/core/state"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/beamagents/beamagents-go/pkg/migrate"
+)
+
+// The ids of the cells, in running jobs for ever.
+const (
+	memoryID       = "memory"
+	replayCacheID  = "llm_cache"
+	continuationID = "continuation"
+	controlID      = "control"
+	deferredID     = "deferred"
+	ttlID          = "ttl"
+)
+
+// Cell is one of the cells of this package that hold messages.
+type Cell interface {
+	beamstate.PipelineState
+	// open reads the cell, which fails if it must not be replaced, and returns what
+	// empties it.
+	open(sp beamstate.Provider, nowMS int64) (clear func() error, err error)
+}
+
+// valueOf makes the struct that embeds it a Value of T for Beam, but for its id. It is
+// not a beamstate.Value, whose methods would go round the handle.
+type valueOf[T any] struct{}
+
+// KeyCoderType tells Beam that the cell is no map.
+func (valueOf[T]) KeyCoderType() reflect.Type { return nil }
+
+// CoderType tells Beam what the cell holds.
+func (valueOf[T]) CoderType() reflect.Type { return reflect.TypeFor[T]() }
+
+// StateType tells Beam that the cell holds one value.
+func (valueOf[T]) StateType() beamstate.TypeEnum { return beamstate.TypeValue }
+
+// opened is the handle of the method call that is running. Beam makes a provider for
+// each call; the cell keeps the last, so no other can have its address.
+type opened[H any] struct {
+	sp     beamstate.Provider
+	handle H
+}
+
+func (o *opened[H]) get(sp beamstate.Provider) (h H, ok bool) {
+	if o.sp == nil || o.sp != sp {
+		return h, false
+	}
+	return o.handle, true
+}
+
+// stored is a cell with one message, as the SDK stores it. The SDK's own copy of what was
+// written is not to be trusted, so a cell is read once and its handle keeps the truth.
+type stored[M migrate.Message] struct {
+	value    beamstate.Value[M]
+	sp       beamstate.Provider
+	found    bool // there is something in the cell
+	migrated bool // and it has an older form
+}
+
+// read returns the message in the cell at the current version, nil if there is none.
+func read[M migrate.Message](sp beamstate.Provider, id string, schema *migrate.Schema) (M, *stored[M], error) {
+	s := &stored[M]{value: beamstate.MakeValueState[M](id), sp: sp}
+	var none M
+	m, found, err := s.value.Read(sp)
+	if err != nil {
+		return none, nil, fmt.Errorf("state: read %s: %w", id, err)
+	}
+	if !found {
+		return none, s, nil
+	}
+	current, err := migrate.ToCurrent(schema, m)
+	if err != nil {
+		return none, nil, fmt.Errorf("state: cell %s: %w", id, err)
+	}
+	s.found, s.migrated = true, proto.Message(current) != proto.Message(m)
+	return current, s, nil
+}
+
+func (s *stored[M]) write(m M) error {
+	if err := s.value.Write(s.sp, m); err != nil {
+		return fmt.Errorf("state: write %s: %w", s.value.Key, err)
+	}
+	s.found, s.migrated = true, false
+	return nil
+}
+
+// clear costs nothing if the cell is empty.
+func (s *stored[M]) clear() error {
+	if !s.found {
+		return nil
+	}
+	if err := s.value.Clear(s.sp); err != nil {
+		return fmt.Errorf("state: clear %s: %w", s.value.Key, err)
+	}
+	s.found, s.migrated = false, false
+	return nil
+}

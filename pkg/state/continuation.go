@@ -1,0 +1,31 @@
+package state
+
+import (
+	beamstate "github.com/apache/beam/sdks/v2/go/pkg/beam/core/state"
+
+	"github.com/beamagents/beamagents-go/pkg/migrate"
+	pb "github.com/beamagents/beamagents-go/proto/beam_agents/v1"
+)
+
+// Continuation is the cell of a suspended activation, for DoFns that suspend by
+// themselves; RunAgent keeps its own in [Control]. Its id is "continuation".
+type Continuation struct {
+	valueOf[*pb.Continuation]
+	opened opened[*Handle[*pb.Continuation]]
+}
+
+// StateKey is the id of the cell.
+func (Continuation) StateKey() string { return continuationID }
+
+// Open reads the continuation. An error must fail the bundle.
+func (c *Continuation) Open(sp beamstate.Provider) (*Handle[*pb.Continuation], error) {
+	return openMessage(&c.opened, sp, continuationID, migrate.Stored(), nil)
+}
+
+func (c *Continuation) open(sp beamstate.Provider, _ int64) (func() error, error) {
+	h, err := c.Open(sp)
+	if err != nil {
+		return nil, err
+	}
+	return h.wipe, nil
+}

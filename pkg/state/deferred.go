@@ -1,0 +1,113 @@
+package state
+
+import (
+	"cmp"
+	"fmt"
+	"reflect"
+	"slices"
+
+	beamstate "github.com/apache/beam/sdks/v2/go/pkg/beam/core/state"
+
+	"github.com/beamagents/beamagents-go/pkg/coders"
+	runtimepb "github.com/beamagents/beamagents-go/proto/beam_agents/runtime/v1"
+)
+
+// Deferred is the cell of the events that wait for the end of a suspension, a bag of
+// DeferredEvent. Its id is "deferred".
+type Deferred struct {
+	opened opened[*DeferredHandle]
+}
+
+// StateKey is the id of the cell.
+func (Deferred) StateKey() string { return deferredID }
+
+// KeyCoderType tells Beam that the cell is no map.
+func (Deferred) KeyCoderType() reflect.Type { return nil }
+
+// CoderType tells Beam what the cell holds.
+func (Deferred) CoderType() reflect.Type { return reflect.TypeFor[*runtimepb.DeferredEvent]() }
+
+// StateType tells Beam that the cell is a bag.
+func (Deferred) StateType() beamstate.TypeEnum { return beamstate.TypeBag }
+
+// DeferredHandle is the deferred events of a key during one call.
+type DeferredHandle struct {
+	bag     beamstate.Bag[*runtimepb.DeferredEvent]
+	sp      beamstate.Provider
+	read    bool                       // stored is all that the bag holds
+	stored  []*runtimepb.DeferredEvent // in the bag, and to stay there
+	added   []*runtimepb.DeferredEvent
+	cleared bool // the bag holds what must go
+}
+
+// Open reads nothing yet: to add an event, what is there need not be known.
+func (c *Deferred) Open(sp beamstate.Provider) *DeferredHandle {
+	if h, ok := c.opened.get(sp); ok {
+		return h
+	}
+	h := &DeferredHandle{bag: beamstate.MakeBagState[*runtimepb.DeferredEvent](deferredID), sp: sp}
+	c.opened = opened[*DeferredHandle]{sp, h}
+	return h
+}
+
+// Events returns the events in the order of their arrival numbers: a bag has none. It
+// reads the cell if that was not done yet.
+func (h *DeferredHandle) Events() ([]*runtimepb.DeferredEvent, error) {
+	if !h.read {
+		stored, _, err := h.bag.Read(h.sp)
+		if err != nil {
+			return nil, fmt.Errorf("state: read %s: %w", deferredID, err)
+		}
+		h.stored, h.read = stored, true
+	}
+	events := slices.Concat(h.stored, h.added)
+	slices.SortStableFunc(events, func(a, b *runtimepb.DeferredEvent) int { return cmp.Compare(a.GetArrival(), b.GetArrival()) })
+	return events, nil
+}
+
+// Add adds an event. The error says why it cannot be stored, as that of [Handle.Put].
+func (h *DeferredHandle) Add(event *runtimepb.DeferredEvent) error {
+	if event.GetEnvelope() == nil {
+		return fmt.Errorf("state: add to %s: no envelope: %w", deferredID, coders.ErrNil)
+	}
+	if err := coders.CheckText(event); err != nil {
+		return fmt.Errorf("state: add to %s: %w", deferredID, err)
+	}
+	h.added = append(h.added, event)
+	return nil
+}
+
+// Clear removes all events. To keep some, add them again: a bag cannot do more.
+func (h *DeferredHandle) Clear() {
+	h.cleared = h.cleared || !h.read || len(h.stored) > 0
+	h.read, h.stored, h.added = true, nil, nil
+}
+
+// Commit clears the bag if it was cleared, 1 RPC, and writes what was added since, 2 RPCs
+// for each event.
+func (h *DeferredHandle) Commit() error {
+	if h.cleared {
+		if err := h.bag.Clear(h.sp); err != nil {
+			return fmt.Errorf("state: clear %s: %w", deferredID, err)
+		}
+		h.cleared = false
+	}
+	for _, event := range h.added {
+		if err := h.bag.Add(h.sp, event); err != nil {
+			return fmt.Errorf("state: add to %s: %w", deferredID, err)
+		}
+	}
+	if h.read {
+		h.stored = append(h.stored, h.added...)
+	}
+	h.added = nil
+	return nil
+}
+
+func (c *Deferred) open(sp beamstate.Provider, _ int64) (func() error, error) {
+	h := c.Open(sp)
+	return func() error {
+		h.Clear()
+		return h.Commit()
+	}, nil
+}

@@ -1,0 +1,49 @@
+// Package state has the keyed state of agents, as cells that a user's own stateful DoFn
+// takes as fields.
+//
+// # Behaviour
+//
+// A cell is an exported field of a DoFn that is passed to Beam by pointer; its zero
+// value is ready:
+//
+//	type scoreFn struct {
+//		Memory state.Memory
+//	}
+//
+// Open reads the cell, at most once in a call of the DoFn's method, brings what it finds
+// to the current schema version, and returns a handle. A second Open in the call returns
+// the same handle. All that is done to a handle happens in memory, in any order, and is
+// seen by what follows. Commit writes, at most once, and only if something changed;
+// without it, nothing is written. A cell that is not opened costs nothing.
+//
+// So an element that fails before its Commit leaves the stored bytes as they are. They
+// are as they are, too, when a message is of a newer version: Open returns a
+// *migrate.FutureError, which the DoFn must return, to fail the bundle. The next build
+// that knows the version reads the key as if nothing had been.
+//
+// Migration is a change: the first Commit after it writes the new form. A stamp of 0,
+// which reads as version 1, is none, and becomes a real stamp with the next write.
+//
+// Costs, in RPCs of about 80 microseconds on an embedded runner: Open 1, Commit of a
+// message 3, of an emptied cell 1, of an unchanged one 0.
+//
+// [Memory], [ReplayCache] and [Continuation] hold the messages of that name, [Versioned]
+// holds a versioned message of the user's own. [Control] and [Deferred] are the runtime's.
+// [TTL] forgets idle keys.
+//
+// # Limits
+//
+// State is per key and window, and a runner wipes it when the window has ended: what an
+// agent is to remember for good belongs in the global window.
+//
+// A handle is of use until its method call returns, on the goroutine of the call. A DoFn
+// has at most one cell of each type, since ids are fixed: they are in running jobs. Cells
+// of one DoFn are written one by one, and become visible together, with the bundle.
+//
+// # Differences
+//
+// The Python side writes memory and replay cache at each commit, whether changed or not,
+// keeps the sequence number and pending intents in cells of their own, and uses a timer
+// in processing time. The cells here are laid out otherwise; the messages in memory,
+// llm_cache and continuation are the same.
+package state

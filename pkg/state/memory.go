@@ -1,0 +1,71 @@
+package state
+
+import (
+	beamstate "github.com/apache/beam/sdks/v2/go/pkg/beam/core/state"
+
+	"github.com/beamagents/beamagents-go/pkg/memory"
+	"github.com/beamagents/beamagents-go/pkg/migrate"
+	pb "github.com/beamagents/beamagents-go/proto/beam_agents/v1"
+)
+
+// Memory is the cell of a key's working memory, a MemoryBlob. Its id is "memory".
+type Memory struct {
+	valueOf[*pb.MemoryBlob]
+	opened opened[*MemoryHandle]
+}
+
+// StateKey is the id of the cell.
+func (Memory) StateKey() string { return memoryID }
+
+// MemoryHandle is a key's memory during one call.
+type MemoryHandle struct {
+	*memory.Memory
+	stored *stored[*pb.MemoryBlob]
+}
+
+// Open reads the memory. Now, in ms, stamps the entries that are used from here on: take
+// it from the element, as event_time_ms, never from a clock. An error must fail the
+// bundle.
+func (c *Memory) Open(sp beamstate.Provider, nowMS int64) (*MemoryHandle, error) {
+	if h, ok := c.opened.get(sp); ok {
+		h.SetNow(nowMS)
+		return h, nil
+	}
+	blob, stored, err := read[*pb.MemoryBlob](sp, memoryID, migrate.Stored())
+	if err != nil {
+		return nil, err
+	}
+	h := &MemoryHandle{memory.New(blob, nowMS), stored}
+	c.opened = opened[*MemoryHandle]{sp, h}
+	return h, nil
+}
+
+// Commit writes the memory if it has changed, or clears the cell if nothing is left.
+func (h *MemoryHandle) Commit() error {
+	if !h.Changed() && !h.stored.migrated {
+		return nil
+	}
+	if err := h.save(); err != nil {
+		return err
+	}
+	h.Saved()
+	return nil
+}
+
+func (h *MemoryHandle) save() error {
+	if h.Empty() {
+		return h.stored.clear()
+	}
+	return h.stored.write(h.Blob())
+}
+
+func (c *Memory) open(sp beamstate.Provider, nowMS int64) (func() error, error) {
+	h, err := c.Open(sp, nowMS)
+	if err != nil {
+		return nil, err
+	}
+	return func() error {
+		h.Clear()
+		return h.Commit()
+	}, nil
+}

@@ -1,0 +1,71 @@
+package state
+
+import (
+	beamstate "github.com/apache/beam/sdks/v2/go/pkg/beam/core/state"
+
+	"github.com/beamagents/beamagents-go/pkg/migrate"
+	"github.com/beamagents/beamagents-go/pkg/replay"
+	pb "github.com/beamagents/beamagents-go/proto/beam_agents/v1"
+)
+
+// ReplayCache is the cell of a key's cached model responses, an LlmCacheBlob. Its id is
+// "llm_cache".
+type ReplayCache struct {
+	valueOf[*pb.LlmCacheBlob]
+	opened opened[*ReplayCacheHandle]
+}
+
+// StateKey is the id of the cell.
+func (ReplayCache) StateKey() string { return replayCacheID }
+
+// ReplayCacheHandle is a key's replay cache during one call.
+type ReplayCacheHandle struct {
+	*replay.Cache
+	stored *stored[*pb.LlmCacheBlob]
+}
+
+// Open reads the cache. Now, in ms, stamps entries and ends their life: take it from the
+// element, as event_time_ms, never from a clock. An error must fail the bundle.
+func (c *ReplayCache) Open(sp beamstate.Provider, nowMS int64) (*ReplayCacheHandle, error) {
+	if h, ok := c.opened.get(sp); ok {
+		h.SetNow(nowMS)
+		return h, nil
+	}
+	blob, stored, err := read[*pb.LlmCacheBlob](sp, replayCacheID, migrate.Stored())
+	if err != nil {
+		return nil, err
+	}
+	h := &ReplayCacheHandle{replay.New(blob, nowMS), stored}
+	c.opened = opened[*ReplayCacheHandle]{sp, h}
+	return h, nil
+}
+
+// Commit writes the cache if it has changed, or clears the cell if nothing is left.
+func (h *ReplayCacheHandle) Commit() error {
+	if !h.Changed() && !h.stored.migrated {
+		return nil
+	}
+	if err := h.save(); err != nil {
+		return err
+	}
+	h.Saved()
+	return nil
+}
+
+func (h *ReplayCacheHandle) save() error {
+	if h.Empty() {
+		return h.stored.clear()
+	}
+	return h.stored.write(h.Blob())
+}
+
+func (c *ReplayCache) open(sp beamstate.Provider, nowMS int64) (func() error, error) {
+	h, err := c.Open(sp, nowMS)
+	if err != nil {
+		return nil, err
+	}
+	return func() error {
+		h.Clear()
+		return h.Commit()
+	}, nil
+}

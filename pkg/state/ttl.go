@@ -1,0 +1,141 @@
+package state
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/apache/beam/sdks/v2/go/pkg/beam"
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/core/graph/mtime"
+	beamstate "github.com/apache/beam/sdks/v2/go/pkg/beam/core/state"
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/core/timers"
+)
+
+// TimerFamily is the one timer family of a stateful DoFn, in event time. A DoFn with two
+// hangs on the embedded runner; purposes are told apart by tags.
+const TimerFamily = "agent"
+
+// TTLTag is the tag of the timer of [TTL].
+const TTLTag = "ttl"
+
+// TTL forgets idle keys by event time. It is a cell, of id "ttl", and a timer, of family
+// "agent" and tag "ttl", in one field:
+//
+//	func (f *scoreFn) ProcessElement(sp state.Provider, tp timers.Provider, ...) error {
+//		err := f.TTL.Touch(sp, tp, e.GetEventTimeMs(), 30*24*time.Hour)
+//		...
+//	func (f *scoreFn) OnTimer(et beam.EventTime, sp state.Provider, tp timers.Provider, key []byte, timer timers.Context, ...) {
+//		_, err := f.TTL.Fired(et, sp, tp, timer, &f.Memory)
+//		if err != nil {
+//			panic(err) // an OnTimer can fail its bundle in no other way
+//		}
+//	}
+//
+// The mark, the time after which the key is idle, is stored and never moves back, so late
+// elements shorten nothing. The timer has no output timestamp: it holds no watermark. At
+// the end of a bounded input, and when a job is drained, all keys are wiped.
+type TTL struct {
+	valueOf[int64]
+	opened opened[*ttlMark]
+}
+
+type ttlMark struct {
+	value beamstate.Value[int64]
+	ms    int64
+	found bool
+}
+
+// StateKey is the id of the cell.
+func (TTL) StateKey() string { return ttlID }
+
+// Timers tells Beam of the timer family.
+func (TTL) Timers() map[string]timers.TimeDomain {
+	return map[string]timers.TimeDomain{TimerFamily: timers.EventTimeDomain}
+}
+
+func (c *TTL) mark(sp beamstate.Provider) (*ttlMark, error) {
+	if m, ok := c.opened.get(sp); ok {
+		return m, nil
+	}
+	m := &ttlMark{value: beamstate.MakeValueState[int64](ttlID)}
+	var err error
+	if m.ms, m.found, err = m.value.Read(sp); err != nil {
+		return nil, fmt.Errorf("state: read %s: %w", ttlID, err)
+	}
+	c.opened = opened[*ttlMark]{sp, m}
+	return m, nil
+}
+
+// Touch says that the key is in use at nowMS: it is idle a ttl, at least 1 ms, after the
+// latest of such times. It costs 1 RPC, and 2 more if the mark moves. An error must fail
+// the bundle.
+func (c *TTL) Touch(sp beamstate.Provider, tp timers.Provider, nowMS int64, ttl time.Duration) error {
+	if ttl < time.Millisecond {
+		return fmt.Errorf("state: a ttl of %v; it is at least 1ms", ttl)
+	}
+	m, err := c.mark(sp)
+	if err != nil {
+		return err
+	}
+	next := IdleAt(nowMS, ttl)
+	if m.found && next <= m.ms {
+		return nil
+	}
+	if err := m.value.Write(sp, next); err != nil {
+		return fmt.Errorf("state: write %s: %w", ttlID, err)
+	}
+	m.ms, m.found = next, true
+	m.arm(tp)
+	return nil
+}
+
+// IdleAt is the time, in ms, at which a key used at nowMS becomes idle. It ends with the
+// global window, so that a timer can be set for it. A mark is the latest of such times.
+func IdleAt(nowMS int64, ttl time.Duration) int64 {
+	idle := nowMS + ttl.Milliseconds()
+	if ttl > 0 && idle < nowMS {
+		idle = math.MaxInt64
+	}
+	return min(idle, mtime.EndOfGlobalWindowTime.Milliseconds())
+}
+
+func (m *ttlMark) arm(tp timers.Provider) {
+	timers.InEventTime(TimerFamily).Set(tp, time.UnixMilli(m.ms), timers.WithTag(TTLTag), timers.WithNoOutputTimestamp())
+}
+
+// Fired is for OnTimer, with its arguments. It reports whether the key is idle now, and
+// if so forgets the mark and clears cells. All of them are read first: one that must not
+// be cleared, since a newer build wrote it, is an error before anything is cleared, which
+// must fail the bundle. For a look at what goes, open the cells before the call.
+//
+// A timer of another tag is none of its business. Nor is one that fires without reason
+// (the SDK fires timers that were cleared, at event time 0): that is set again.
+func (c *TTL) Fired(et beam.EventTime, sp beamstate.Provider, tp timers.Provider, timer timers.Context, cells ...Cell) (idle bool, err error) {
+	if timer.Family != TimerFamily || timer.Tag != TTLTag {
+		return false, nil
+	}
+	m, err := c.mark(sp)
+	if err != nil || !m.found {
+		return false, err
+	}
+	if et.Milliseconds() < m.ms {
+		m.arm(tp)
+		return false, nil
+	}
+	clears := make([]func() error, len(cells))
+	for i, cell := range cells {
+		if clears[i], err = cell.open(sp, m.ms); err != nil {
+			return false, err
+		}
+	}
+	for _, clear := range clears {
+		if err := clear(); err != nil {
+			return false, err
+		}
+	}
+	if err := m.value.Clear(sp); err != nil {
+		return false, fmt.Errorf("state: clear %s: %w", ttlID, err)
+	}
+	m.ms, m.found = 0, false
+	return true, nil
+}

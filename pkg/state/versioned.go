@@ -1,0 +1,129 @@
+package state
+
+import (
+	"errors"
+	"fmt"
+
+	beamstate "github.com/apache/beam/sdks/v2/go/pkg/beam/core/state"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"github.com/beamagents/beamagents-go/pkg/coders"
+	"github.com/beamagents/beamagents-go/pkg/migrate"
+)
+
+// Versioned is the cell of a versioned message of the user's own: a pointer to generated
+// code, registered with coders.Register, with a field `uint32 state_schema_version`.
+type Versioned[M migrate.Message] struct {
+	valueOf[M]
+	// Key is the id of the cell, the same for as long as the job lives. If it is empty,
+	// Beam takes the name of the field.
+	Key string
+
+	opened opened[*Handle[M]]
+}
+
+// StateKey is the id of the cell.
+func (c Versioned[M]) StateKey() string { return c.Key }
+
+// Open reads the message and brings it to the current version of schema. An error must
+// fail the bundle.
+func (c *Versioned[M]) Open(sp beamstate.Provider, schema *migrate.Schema) (*Handle[M], error) {
+	return openMessage(&c.opened, sp, c.Key, schema, nil)
+}
+
+// Handle is a cell with one message during one call.
+type Handle[M migrate.Message] struct {
+	stored  *stored[M]
+	schema  *migrate.Schema
+	check   func(M) error
+	message M
+	present bool
+	changed bool
+}
+
+// openMessage returns the handle of this call. Check, if it is not nil, refuses a message
+// that has the right version, and must not be used or stored all the same.
+func openMessage[M migrate.Message](o *opened[*Handle[M]], sp beamstate.Provider, id string, schema *migrate.Schema, check func(M) error) (*Handle[M], error) {
+	if h, ok := o.get(sp); ok {
+		return h, nil
+	}
+	m, stored, err := read[M](sp, id, schema)
+	if err != nil {
+		return nil, err
+	}
+	if check != nil && stored.found {
+		if err := check(m); err != nil {
+			return nil, fmt.Errorf("state: cell %s: %w", id, err)
+		}
+	}
+	h := &Handle[M]{stored: stored, schema: schema, check: check, message: m, present: stored.found}
+	*o = opened[*Handle[M]]{sp, h}
+	return h, nil
+}
+
+// Get returns the message, and whether there is one. To change it, change it and Put it.
+func (h *Handle[M]) Get() (M, bool) { return h.message, h.present }
+
+// Put replaces the message. The cell keeps m, and stamps it with the current version. The
+// error says why m cannot be stored: it is nil, it has another version than the current
+// one, or text that is not UTF-8 (coders.ErrText). Then nothing has changed.
+func (h *Handle[M]) Put(m M) error {
+	if !m.ProtoReflect().IsValid() {
+		return fmt.Errorf("state: put %s: %w", h.stored.value.Key, coders.ErrNil)
+	}
+	version, stamped := migrate.StoredVersion(m)
+	if stamped && version != h.schema.Current() {
+		return fmt.Errorf("state: put %s: a message of schema version %d, the current one is %d: %w",
+			h.stored.value.Key, version, h.schema.Current(), ErrVersion)
+	}
+	if h.check != nil {
+		if err := h.check(m); err != nil {
+			return fmt.Errorf("state: put %s: %w", h.stored.value.Key, err)
+		}
+	}
+	if err := coders.CheckText(m); err != nil {
+		return fmt.Errorf("state: put %s: %w", h.stored.value.Key, err)
+	}
+	stamp(m, h.schema.Current())
+	h.message, h.present, h.changed = m, true, true
+	return nil
+}
+
+// ErrVersion is a message that is put with the stamp of another version than the current
+// one. One without a stamp is taken to be current.
+var ErrVersion = errors.New("not of the current schema version")
+
+func stamp(m proto.Message, version uint32) {
+	r := m.ProtoReflect()
+	r.Set(r.Descriptor().Fields().ByName("state_schema_version"), protoreflect.ValueOfUint32(version))
+}
+
+// Clear removes the message.
+func (h *Handle[M]) Clear() {
+	var none M
+	h.message, h.present, h.changed = none, false, true
+}
+
+// Commit writes the message if it was put or migrated, or clears the cell if it is gone.
+func (h *Handle[M]) Commit() error {
+	if !h.changed && !h.stored.migrated {
+		return nil
+	}
+	var err error
+	if h.present {
+		err = h.stored.write(h.message)
+	} else {
+		err = h.stored.clear()
+	}
+	if err != nil {
+		return err
+	}
+	h.changed = false
+	return nil
+}
+
+func (h *Handle[M]) wipe() error {
+	h.Clear()
+	return h.Commit()
+}
