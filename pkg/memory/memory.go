@@ -1,0 +1,269 @@
+// Package memory is the bounded working memory of one key, over its stored MemoryBlob.
+//
+// # Behaviour
+//
+// A [Memory] maps keys to bytes, in order of use. [Memory.Put] makes an entry the most
+// recent one, and so does a [Memory.Get] that finds one; what is too much for the caps
+// goes from the other end, least recently used first. The entry just written is never
+// evicted: a value that does not fit even alone is an error, and changes nothing.
+//
+// The order is the order of the entries in the blob. An entry's stamp says when it was
+// last used, by the "now" that [New] was given (ms, event time); it decides nothing.
+// No clock is read.
+//
+// A Get of the most recent entry changes nothing, not its stamp either, so that a key
+// that is only read is not written. Every other hit reorders, and is a change. A Put is
+// a write: it stamps, and is a change even with an equal value, unless order, value and
+// stamp are as they were.
+//
+// Values are copied on their way in and out. All else is shared: [New] takes the blob
+// over, and [Memory.Blob] gives it back.
+//
+// What was stored otherwise is mended when it is opened: a wrong total is added up
+// again, of entries with one key the last one stays, in its place, and nil entries go.
+// That counts as a change, so that it is written. A stamp of 0 for the version is no
+// change; it becomes the current one when something else is written. Unknown fields of
+// the blob and of entries are kept, those of an entry through a Put of its key, too,
+// until Clear, Delete or eviction.
+//
+// # Limits
+//
+// Values have at most [MaxValueBytes] together, the encoded blob at most [MaxBlobBytes],
+// a key 1 to [MaxKeyBytes] bytes of UTF-8. A stored blob above the caps is kept until
+// the next Put. Stored keys that break the rule can be read and deleted.
+//
+// Get, Put and Delete take constant time, averaged over many calls. A Memory belongs to
+// one goroutine. Its zero value is of no use; New makes one.
+//
+// # Differences
+//
+// The Python side puts a kind byte in front of each value, writes even what has not
+// changed, and stamps and reorders on every hit. It has rings, and a compactor that
+// deletes at the soft cap, also what was just written; above the hard cap its write
+// fails. Here values are the user's bytes alone, and there is eviction at the hard cap.
+package memory
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"unicode/utf8"
+
+	"github.com/beamagents/beamagents-go/pkg/migrate"
+	pb "github.com/beamagents/beamagents-go/proto/beam_agents/v1"
+)
+
+// Caps, in bytes.
+const (
+	MaxValueBytes  = 1 << 20               // of all values together
+	SoftValueBytes = MaxValueBytes / 4 * 3 // from here on SoftCapReached
+	MaxBlobBytes   = 2 << 20               // of the encoded blob
+	MaxKeyBytes    = 1024                  // of a key
+)
+
+// What errors of Put wrap.
+var (
+	// ErrOverflow: a value that does not fit, even with nothing beside it.
+	ErrOverflow = errors.New("value does not fit")
+	// ErrKey: a key that is empty, too long, or not UTF-8.
+	ErrKey = errors.New("unusable key")
+)
+
+// Memory is the working memory of one key.
+type Memory struct {
+	blob    *pb.MemoryBlob // its entries are in order
+	order   order
+	nowMS   int64
+	changed bool
+
+	softCapReached bool
+	evicted        int
+	evictedBytes   int64
+}
+
+// New opens a blob, of the current schema version, at nowMS. It takes the blob over;
+// nil is an empty memory.
+func New(blob *pb.MemoryBlob, nowMS int64) *Memory {
+	if blob == nil {
+		blob = new(pb.MemoryBlob)
+	}
+	m := &Memory{blob: blob, nowMS: nowMS}
+	m.order.init(blob.Entries)
+	m.changed = m.order.live != len(blob.Entries) || m.order.valueBytes != blob.TotalValueBytes
+	return m
+}
+
+// Get returns a copy of the value of key, nil if it is empty, and whether there is one.
+// A hit becomes the most recent entry, stamped with now; if it was that already,
+// nothing changes.
+func (m *Memory) Get(key string) ([]byte, bool) {
+	slot := m.order.find(key)
+	if slot < 0 {
+		return nil, false
+	}
+	e := m.order.slots[slot]
+	if !m.order.isLast(slot) {
+		m.order.take(slot)
+		e.LastAccessMs = m.nowMS
+		m.order.push(e)
+		m.changed = true
+	}
+	return append([]byte(nil), e.Value...), true
+}
+
+// Put stores a copy of value under key, as the most recent entry, stamped with now, and
+// evicts others until the caps are kept. The error wraps ErrKey or ErrOverflow; then
+// nothing has changed, and nothing was evicted.
+func (m *Memory) Put(key string, value []byte) error {
+	if err := checkKey(key); err != nil {
+		return err
+	}
+	slot := m.order.find(key)
+	var e *pb.MemoryEntry
+	if slot >= 0 {
+		e = m.order.slots[slot]
+	}
+	if err := m.checkFits(key, value, e); err != nil {
+		return err
+	}
+	if slot < 0 || !m.order.isLast(slot) || e.LastAccessMs != m.nowMS || !bytes.Equal(e.Value, value) {
+		if slot >= 0 {
+			m.order.take(slot)
+		} else {
+			e = &pb.MemoryEntry{Key: key}
+		}
+		e.Value, e.LastAccessMs = append([]byte(nil), value...), m.nowMS
+		m.order.push(e)
+		m.changed = true
+	}
+	for m.order.valueBytes > MaxValueBytes || m.BlobBytes() > MaxBlobBytes {
+		first := m.order.first()
+		m.evicted++
+		m.evictedBytes += int64(len(m.order.slots[first].Value))
+		m.order.drop(first)
+		m.changed = true
+	}
+	if m.order.valueBytes >= SoftValueBytes {
+		m.softCapReached = true
+	}
+	return nil
+}
+
+func checkKey(key string) error {
+	switch {
+	case key == "":
+		return fmt.Errorf("memory: %w: it is empty", ErrKey)
+	case len(key) > MaxKeyBytes:
+		return fmt.Errorf("memory: %w: it has %d bytes, the cap is %d", ErrKey, len(key), MaxKeyBytes)
+	case !utf8.ValidString(key):
+		return fmt.Errorf("memory: %w: %q is not UTF-8", ErrKey, key)
+	}
+	return nil
+}
+
+// checkFits looks at a blob of nothing but value, in place of the value of old, which
+// is nil for a new key.
+func (m *Memory) checkFits(key string, value []byte, old *pb.MemoryEntry) error {
+	if len(value) > MaxValueBytes {
+		return fmt.Errorf("memory: %w: it has %d bytes, the cap is %d (key %q)", ErrOverflow, len(value), MaxValueBytes, key)
+	}
+	entry := entryBytes(len(key), len(value), m.nowMS, unknownBytes(old))
+	if alone := m.blobBytes(entry, int64(len(value))); alone > MaxBlobBytes {
+		return fmt.Errorf("memory: %w: %d bytes make a blob of %d with nothing beside them, the cap is %d (key %q)",
+			ErrOverflow, len(value), alone, MaxBlobBytes, key)
+	}
+	return nil
+}
+
+// Delete removes the entry of key and reports whether there was one. If not, nothing
+// changes.
+func (m *Memory) Delete(key string) bool {
+	slot := m.order.find(key)
+	if slot < 0 {
+		return false
+	}
+	m.order.drop(slot)
+	m.changed = true
+	return true
+}
+
+// Clear removes everything, unknown fields too. On an empty memory nothing changes.
+func (m *Memory) Clear() {
+	if m.order.live == 0 && unknownBytes(m.blob) == 0 {
+		return
+	}
+	m.blob, m.order = new(pb.MemoryBlob), order{}
+	m.changed = true
+}
+
+// All yields the keys and copies of the values as they are when the loop begins, least
+// recently used first. It changes nothing; the loop may.
+func (m *Memory) All() iter.Seq2[string, []byte] {
+	return func(yield func(string, []byte) bool) {
+		type pair struct {
+			key   string
+			value []byte // never written to: a Put replaces it
+		}
+		pairs := make([]pair, 0, m.order.live)
+		for e := range m.order.all() {
+			pairs = append(pairs, pair{e.Key, e.Value})
+		}
+		for _, p := range pairs {
+			if !yield(p.key, append([]byte(nil), p.value...)) {
+				return
+			}
+		}
+	}
+}
+
+// Keys yields the keys as All does, and copies no value.
+func (m *Memory) Keys() iter.Seq[string] {
+	return func(yield func(string) bool) {
+		keys := make([]string, 0, m.order.live)
+		for e := range m.order.all() {
+			keys = append(keys, e.Key)
+		}
+		slices.Values(keys)(yield)
+	}
+}
+
+// Len is the number of entries.
+func (m *Memory) Len() int { return m.order.live }
+
+// ValueBytes is the length of all values together: what MaxValueBytes bounds.
+func (m *Memory) ValueBytes() int64 { return m.order.valueBytes }
+
+// BlobBytes is the length of the encoding of Blob, which it does not make.
+func (m *Memory) BlobBytes() int { return m.blobBytes(m.order.bytes, m.order.valueBytes) }
+
+// blobBytes is the length of an encoded blob with entries of so many bytes, framing
+// included, that hold values of so many.
+func (m *Memory) blobBytes(entries int, values int64) int {
+	return varintField(uint64(migrate.Current)) + entries + varintField(uint64(values)) + unknownBytes(m.blob)
+}
+
+// Changed reports whether anything was changed or mended since New or Saved.
+func (m *Memory) Changed() bool { return m.changed }
+
+// Saved says that Blob has been stored as it is now.
+func (m *Memory) Saved() { m.changed = false }
+
+// Evicted returns how many entries Put has evicted since New, and the length of their
+// values together.
+func (m *Memory) Evicted() (entries int, valueBytes int64) { return m.evicted, m.evictedBytes }
+
+// SoftCapReached reports whether a Put since New has left values of SoftValueBytes or
+// more: a sign that eviction is near.
+func (m *Memory) SoftCapReached() bool { return m.softCapReached }
+
+// Blob returns what is to be stored: stamped with the current version, in order, with
+// the right total. It stays part of the memory: encode it, or clone it, before the next
+// call.
+func (m *Memory) Blob() *pb.MemoryBlob {
+	m.blob.StateSchemaVersion = migrate.Current
+	m.blob.Entries = m.order.compact()
+	m.blob.TotalValueBytes = m.order.valueBytes
+	return m.blob
+}

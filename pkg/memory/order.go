@@ -1,0 +1,175 @@
+package memory
+
+import (
+	"iter"
+	"slices"
+
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
+
+	pb "github.com/beamagents/beamagents-go/proto/beam_agents/v1"
+)
+
+// maxScan is up to how many entries are searched one by one. An index is faster from
+// there on, and costs more than it saves below.
+const maxScan = 8
+
+// order holds entries in order of use, the least recently used first. An entry that
+// moves or goes leaves an empty slot, which is nil; the last slot is never empty.
+type order struct {
+	slots []*pb.MemoryEntry
+	head  int            // no slot before it holds an entry
+	live  int            // slots that hold one
+	index map[string]int // key to slot; nil up to maxScan entries
+
+	bytes      int // of the encoded entries, framing included
+	valueBytes int64
+}
+
+// init takes the slice over. Of entries with one key the last stays.
+func (o *order) init(entries []*pb.MemoryEntry) {
+	if len(entries) > maxScan {
+		o.index = make(map[string]int, len(entries))
+	}
+	o.slots = entries[:0]
+	for _, e := range entries {
+		if e == nil {
+			continue
+		}
+		if earlier := o.find(e.Key); earlier >= 0 {
+			o.take(earlier)
+		}
+		o.push(e)
+	}
+	clear(entries[len(o.slots):])
+}
+
+// find returns the slot of key, or -1.
+func (o *order) find(key string) int {
+	if o.index != nil {
+		if slot, ok := o.index[key]; ok {
+			return slot
+		}
+		return -1
+	}
+	for slot, e := range slices.Backward(o.slots) {
+		if e != nil && e.Key == key {
+			return slot
+		}
+	}
+	return -1
+}
+
+func (o *order) isLast(slot int) bool { return slot == len(o.slots)-1 }
+
+// first returns the slot of the least recently used entry. There must be one.
+func (o *order) first() int {
+	for o.slots[o.head] == nil {
+		o.head++
+	}
+	return o.head
+}
+
+// take empties a slot, for an entry that is pushed again.
+func (o *order) take(slot int) {
+	e := o.slots[slot]
+	o.bytes -= framed(e)
+	o.valueBytes -= int64(len(e.Value))
+	o.live--
+	o.slots[slot] = nil
+	for n := len(o.slots); n > 0 && o.slots[n-1] == nil; n-- {
+		o.slots = o.slots[:n-1]
+	}
+	if o.live == 0 {
+		o.head = 0
+	}
+}
+
+// drop empties a slot for good.
+func (o *order) drop(slot int) {
+	delete(o.index, o.slots[slot].Key)
+	o.take(slot)
+}
+
+// push adds an entry, whose key no slot holds, as the most recent one.
+func (o *order) push(e *pb.MemoryEntry) {
+	// Where half of a full array is empty, that is the room: each empty slot is swept
+	// once, and an array has at most four times as many slots as it had entries.
+	if len(o.slots) == cap(o.slots) && 2*o.live <= len(o.slots) {
+		o.compact()
+	}
+	o.slots = append(o.slots, e)
+	o.bytes += framed(e)
+	o.valueBytes += int64(len(e.Value))
+	o.live++
+	switch {
+	case o.index != nil:
+		o.index[e.Key] = len(o.slots) - 1
+	case o.live > maxScan:
+		o.index = make(map[string]int, 2*o.live)
+		for slot, e := range o.slots {
+			if e != nil {
+				o.index[e.Key] = slot
+			}
+		}
+	}
+}
+
+// compact moves the entries together and returns them.
+func (o *order) compact() []*pb.MemoryEntry {
+	if o.live == len(o.slots) {
+		return o.slots
+	}
+	kept := o.slots[:0]
+	for slot, e := range o.slots {
+		if e == nil {
+			continue
+		}
+		if o.index != nil && len(kept) != slot {
+			o.index[e.Key] = len(kept)
+		}
+		kept = append(kept, e)
+	}
+	clear(o.slots[len(kept):])
+	o.slots, o.head = kept, 0
+	return kept
+}
+
+// all yields the entries, the least recently used first.
+func (o *order) all() iter.Seq[*pb.MemoryEntry] {
+	return func(yield func(*pb.MemoryEntry) bool) {
+		for _, e := range o.slots {
+			if e != nil && !yield(e) {
+				return
+			}
+		}
+	}
+}
+
+// framed is the length of an entry in an encoded blob.
+func framed(e *pb.MemoryEntry) int {
+	return entryBytes(len(e.Key), len(e.Value), e.LastAccessMs, unknownBytes(e))
+}
+
+func entryBytes(key, value int, lastAccessMS int64, unknown int) int {
+	return 1 + protowire.SizeBytes(bytesField(key)+bytesField(value)+varintField(uint64(lastAccessMS))+unknown)
+}
+
+// bytesField and varintField are the lengths of a field below number 16, 0 if it is
+// left out.
+func bytesField(n int) int {
+	if n == 0 {
+		return 0
+	}
+	return 1 + protowire.SizeBytes(n)
+}
+
+func varintField(v uint64) int {
+	if v == 0 {
+		return 0
+	}
+	return 1 + protowire.SizeVarint(v)
+}
+
+// unknownBytes is the length of the unknown fields of a message, which may be nil.
+func unknownBytes(m proto.Message) int { return len(m.ProtoReflect().GetUnknown()) }
