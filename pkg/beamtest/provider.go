@@ -27,7 +27,9 @@ type cell struct {
 func newCell(ps state.PipelineState) (*cell, error) {
 	c := &cell{kind: ps.StateType(), coder: coder.NewBool()} // a Set has bools, for want of values
 	var err error
-	if t := ps.CoderType(); t != nil {
+	if t := ps.CoderType(); t == nil && c.kind != state.TypeSet {
+		return nil, errors.New("it has no coder: state of an interface type cannot be stored")
+	} else if t != nil {
 		if c.coder, err = coderOf(t); err != nil {
 			return nil, err
 		}
