@@ -21,6 +21,7 @@ type order struct {
 	head  int            // no slot before it holds an entry
 	live  int            // slots that hold one
 	index map[string]int // key to slot; nil up to maxScan entries
+	stale bool           // the index is to be made again before it is used
 
 	bytes      int // of the encoded entries, framing included
 	valueBytes int64
@@ -28,24 +29,42 @@ type order struct {
 
 // init takes the slice over. Of entries with one key the last stays.
 func (o *order) init(entries []*pb.MemoryEntry) {
+	o.slots = entries
 	if len(entries) > maxScan {
-		o.index = make(map[string]int, len(entries))
+		o.reindex()
 	}
-	o.slots = entries[:0]
-	for _, e := range entries {
+	for slot, e := range entries {
 		if e == nil {
 			continue
 		}
-		if earlier := o.find(e.Key); earlier >= 0 {
-			o.take(earlier)
+		// The usual case takes no second look: as many keys as entries.
+		if len(o.index) != len(entries) && o.find(e.Key) != slot {
+			entries[slot] = nil
+			continue
 		}
-		o.push(e)
+		o.count(e, 1)
 	}
-	clear(entries[len(o.slots):])
+	o.trim()
 }
 
-// find returns the slot of key, or -1.
+func (o *order) reindex() {
+	if o.index == nil {
+		o.index = make(map[string]int, len(o.slots))
+	}
+	clear(o.index)
+	for slot, e := range o.slots {
+		if e != nil {
+			o.index[e.Key] = slot
+		}
+	}
+	o.stale = false
+}
+
+// find returns the slot of key, the last one if there are several, or -1.
 func (o *order) find(key string) int {
+	if o.stale {
+		o.reindex()
+	}
 	if o.index != nil {
 		if slot, ok := o.index[key]; ok {
 			return slot
@@ -70,19 +89,28 @@ func (o *order) first() int {
 	return o.head
 }
 
+// count adds an entry to the sums, or takes it off with sign -1.
+func (o *order) count(e *pb.MemoryEntry, sign int) {
+	o.bytes += sign * framed(e)
+	o.valueBytes += int64(sign * len(e.Value))
+	o.live += sign
+}
+
+// trim cuts empty slots off the end.
+func (o *order) trim() {
+	n := len(o.slots)
+	for n > 0 && o.slots[n-1] == nil {
+		n--
+	}
+	o.slots = o.slots[:n]
+	o.head = min(o.head, n)
+}
+
 // take empties a slot, for an entry that is pushed again.
 func (o *order) take(slot int) {
-	e := o.slots[slot]
-	o.bytes -= framed(e)
-	o.valueBytes -= int64(len(e.Value))
-	o.live--
+	o.count(o.slots[slot], -1)
 	o.slots[slot] = nil
-	for n := len(o.slots); n > 0 && o.slots[n-1] == nil; n-- {
-		o.slots = o.slots[:n-1]
-	}
-	if o.live == 0 {
-		o.head = 0
-	}
+	o.trim()
 }
 
 // drop empties a slot for good.
@@ -99,19 +127,11 @@ func (o *order) push(e *pb.MemoryEntry) {
 		o.compact()
 	}
 	o.slots = append(o.slots, e)
-	o.bytes += framed(e)
-	o.valueBytes += int64(len(e.Value))
-	o.live++
-	switch {
-	case o.index != nil:
+	o.count(e, 1)
+	if o.index != nil {
 		o.index[e.Key] = len(o.slots) - 1
-	case o.live > maxScan:
-		o.index = make(map[string]int, 2*o.live)
-		for slot, e := range o.slots {
-			if e != nil {
-				o.index[e.Key] = slot
-			}
-		}
+	} else if o.live > maxScan {
+		o.reindex()
 	}
 }
 
@@ -121,17 +141,13 @@ func (o *order) compact() []*pb.MemoryEntry {
 		return o.slots
 	}
 	kept := o.slots[:0]
-	for slot, e := range o.slots {
-		if e == nil {
-			continue
+	for _, e := range o.slots {
+		if e != nil {
+			kept = append(kept, e)
 		}
-		if o.index != nil && len(kept) != slot {
-			o.index[e.Key] = len(kept)
-		}
-		kept = append(kept, e)
 	}
 	clear(o.slots[len(kept):])
-	o.slots, o.head = kept, 0
+	o.slots, o.head, o.stale = kept, 0, o.index != nil
 	return kept
 }
 
