@@ -8,7 +8,7 @@
 // evicted: a value that does not fit even alone is an error, and changes nothing.
 //
 // The order is the order of the entries in the blob. An entry's stamp says when it was
-// last used, by the "now" that [New] was given (ms, event time); it decides nothing.
+// last used, by the "now" of [New] or [Memory.SetNow] (ms, event time); it decides nothing.
 // No clock is read.
 //
 // A Get of the most recent entry changes nothing, not its stamp either, so that a key
@@ -191,7 +191,7 @@ func (m *Memory) Delete(key string) bool {
 
 // Clear removes everything, unknown fields too. On an empty memory nothing changes.
 func (m *Memory) Clear() {
-	if m.order.live == 0 && unknownBytes(m.blob) == 0 {
+	if m.Empty() {
 		return
 	}
 	m.blob, m.order = new(pb.MemoryBlob), order{}
@@ -228,6 +228,12 @@ func (m *Memory) Keys() iter.Seq[string] {
 		slices.Values(keys)(yield)
 	}
 }
+
+// SetNow sets the "now", in ms, of what follows.
+func (m *Memory) SetNow(nowMS int64) { m.nowMS = nowMS }
+
+// Empty reports whether there is nothing to store: no entry, no unknown field.
+func (m *Memory) Empty() bool { return m.order.live == 0 && unknownBytes(m.blob) == 0 }
 
 // Len is the number of entries.
 func (m *Memory) Len() int { return m.order.live }
