@@ -1,0 +1,260 @@
+// Package replay is the bounded cache of a key's model responses, over its stored
+// LlmCacheBlob, so that a retry or a resume does not pay for a response again.
+//
+// # Behaviour
+//
+// [Cache.Get] returns a response only if all of it is there. Of a response that was too
+// large the cache has the digest alone: such an entry is a miss, the model is called
+// again, and [Cache.Put] compares the new response with the digest, see [Stored].
+//
+// Entries are in order of use, which is their order in the blob. A Put makes its entry
+// the most recent one, stamped with the "now" of [New] or [Cache.SetNow] (ms, event time); so
+// does a Get of an entry, a digest too. That is a change even for the most recent entry,
+// as its stamp says when it was last used, unless the stamp was the same. (Working
+// memory does not stamp there. The stored form of this cache is shared with programs
+// that do.) No clock is read.
+//
+// An entry lives for [TTLMS] from when it was put; a Get does not renew it. A Get
+// removes the entry that it finds expired, a Put all of them.
+//
+// Responses are copied on their way in and out. All else is shared: New takes the blob
+// over, and [Cache.Blob] gives it back.
+//
+// What was stored otherwise is mended when it is opened: a wrong total is added up
+// again, of entries with one key the last one stays, in its place, and nil entries go.
+// That counts as a change, so that it is written. A stamp of 0 for the version is no
+// change; it becomes the current one when something else is written. Unknown fields of
+// the blob and of entries are kept until Clear, and until the entry goes or its key is
+// put again.
+//
+// [Repeats] gives equal calls of one activation keys of their own.
+//
+// # Limits
+//
+// At most [MaxEntries] entries and [MaxBlobBytes] of encoded blob: a Put evicts the
+// least recently used until both are kept, but never the entry that it has written. A
+// response that would pass MaxBlobBytes with nothing beside it evicts nothing; its
+// digest takes the room of a digest. A stored blob above the caps is kept until the
+// next Put. A key has 1 to [MaxKeyBytes] bytes of UTF-8; stored keys that break the rule
+// can be read.
+//
+// A Cache and a Repeats belong to one goroutine. The zero value of Cache is of no use;
+// New makes one.
+//
+// # Differences
+//
+// The Python side hands out digests as hits and compares them with nothing. It counts
+// each hit as a change. Both store the same bytes.
+package replay
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"slices"
+	"unicode/utf8"
+
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/beamagents/beamagents-go/pkg/migrate"
+	pb "github.com/beamagents/beamagents-go/proto/beam_agents/v1"
+)
+
+// Caps.
+const (
+	MaxEntries   = 64
+	MaxBlobBytes = 102_400    // bytes of the encoded blob
+	TTLMS        = 21_600_000 // ms from Put; at this age an entry lives, above it is expired
+	MaxKeyBytes  = 1024       // bytes of a key
+)
+
+// ErrKey is what errors of Put wrap: a key that is empty, too long, or not UTF-8.
+var ErrKey = errors.New("unusable key")
+
+// Cache holds the model responses of one key.
+type Cache struct {
+	blob    *pb.LlmCacheBlob // always as it is to be stored
+	nowMS   int64
+	changed bool
+}
+
+// Stored is what became of a response.
+type Stored struct {
+	// DigestOnly: the response was too large, and only its digest is in the cache.
+	DigestOnly bool
+	// Differs: the cache had the digest of an earlier response to this very call, and
+	// it is of another response. So the model gave two answers to one question, and
+	// what was derived from the first may not agree with the second. To be counted and
+	// traced; it is no error.
+	Differs bool
+}
+
+// New opens a blob, of the current schema version, at nowMS. It takes the blob over;
+// nil is an empty cache.
+func New(blob *pb.LlmCacheBlob, nowMS int64) *Cache {
+	if blob == nil {
+		blob = new(pb.LlmCacheBlob)
+	}
+	c := &Cache{blob: blob, nowMS: nowMS}
+	n, total := len(blob.Entries), blob.TotalResponseBytes
+	blob.StateSchemaVersion = migrate.Current
+	c.setEntries(lastOfEachKey(blob.Entries))
+	c.changed = len(blob.Entries) != n || blob.TotalResponseBytes != total
+	return c
+}
+
+func lastOfEachKey(entries []*pb.LlmCacheEntry) []*pb.LlmCacheEntry {
+	last := make(map[string]int, len(entries))
+	for i, e := range entries {
+		if e != nil {
+			last[e.CacheKey] = i
+		}
+	}
+	if len(last) == len(entries) {
+		return entries
+	}
+	kept := entries[:0]
+	for i, e := range entries {
+		if e != nil && last[e.CacheKey] == i {
+			kept = append(kept, e)
+		}
+	}
+	clear(entries[len(kept):])
+	return kept
+}
+
+// setEntries keeps the total right.
+func (c *Cache) setEntries(entries []*pb.LlmCacheEntry) {
+	c.blob.Entries, c.blob.TotalResponseBytes = entries, 0
+	for _, e := range entries {
+		c.blob.TotalResponseBytes += int64(len(e.Response))
+	}
+}
+
+func (c *Cache) find(key string) int {
+	return slices.IndexFunc(c.blob.Entries, func(e *pb.LlmCacheEntry) bool { return e.CacheKey == key })
+}
+
+func (c *Cache) expired(e *pb.LlmCacheEntry) bool {
+	// Unsigned, the difference is exact for any two times.
+	return e.CreatedAtMs < c.nowMS && uint64(c.nowMS)-uint64(e.CreatedAtMs) > TTLMS
+}
+
+// Get returns a copy of the response of key, nil if it is empty, and whether the cache
+// has it. If not, call the model and Put its response.
+func (c *Cache) Get(key string) ([]byte, bool) {
+	i := c.find(key)
+	if i < 0 {
+		return nil, false
+	}
+	e := c.blob.Entries[i]
+	if c.expired(e) {
+		c.setEntries(slices.Delete(c.blob.Entries, i, i+1))
+		c.changed = true
+		return nil, false
+	}
+	if last := len(c.blob.Entries) - 1; i < last || e.LastAccessMs != c.nowMS {
+		e.LastAccessMs = c.nowMS
+		copy(c.blob.Entries[i:], c.blob.Entries[i+1:])
+		c.blob.Entries[last] = e
+		c.changed = true
+	}
+	if e.DigestOnly {
+		return nil, false
+	}
+	return append([]byte(nil), e.Response...), true
+}
+
+// Put stores a copy of the response of key, in place of an entry that the key has, as
+// the most recent one and created now. It removes what is expired and evicts others
+// until the caps are kept. The error wraps ErrKey; then nothing has changed.
+func (c *Cache) Put(key string, response []byte) (Stored, error) {
+	if err := checkKey(key); err != nil {
+		return Stored{}, err
+	}
+	digest := sha256.Sum256(response)
+	e := &pb.LlmCacheEntry{
+		CacheKey: key, Response: response, ResponseDigest: digest[:], CreatedAtMs: c.nowMS, LastAccessMs: c.nowMS,
+	}
+	var stored Stored
+	if c.alone(e) > MaxBlobBytes {
+		stored.DigestOnly, e.DigestOnly, e.Response = true, true, nil
+	} else {
+		e.Response = append([]byte(nil), response...)
+	}
+	entries := slices.DeleteFunc(c.blob.Entries, func(old *pb.LlmCacheEntry) bool {
+		if c.expired(old) {
+			return true
+		}
+		if old.CacheKey != key {
+			return false
+		}
+		// What is not as long as a digest is none, and says nothing.
+		stored.Differs = old.DigestOnly && len(old.ResponseDigest) == len(digest) && !bytes.Equal(old.ResponseDigest, digest[:])
+		return true
+	})
+	entries = append(entries, e)
+	c.setEntries(slices.Delete(entries, 0, max(0, len(entries)-MaxEntries)))
+	for len(c.blob.Entries) > 1 && c.BlobBytes() > MaxBlobBytes {
+		c.setEntries(slices.Delete(c.blob.Entries, 0, 1))
+	}
+	c.changed = true
+	return stored, nil
+}
+
+func checkKey(key string) error {
+	switch {
+	case key == "":
+		return fmt.Errorf("replay: %w: it is empty", ErrKey)
+	case len(key) > MaxKeyBytes:
+		return fmt.Errorf("replay: %w: it has %d bytes, the cap is %d", ErrKey, len(key), MaxKeyBytes)
+	case !utf8.ValidString(key):
+		return fmt.Errorf("replay: %w: %q is not UTF-8", ErrKey, key)
+	}
+	return nil
+}
+
+// alone is the length of the encoded blob with e as its only entry.
+func (c *Cache) alone(e *pb.LlmCacheEntry) int {
+	header := pb.LlmCacheBlob{StateSchemaVersion: migrate.Current, TotalResponseBytes: int64(len(e.Response))}
+	return proto.Size(&header) + 1 + protowire.SizeBytes(proto.Size(e)) + len(c.blob.ProtoReflect().GetUnknown())
+}
+
+// Clear removes everything, unknown fields too. On an empty cache nothing changes.
+func (c *Cache) Clear() {
+	if c.Empty() {
+		return
+	}
+	c.blob = &pb.LlmCacheBlob{StateSchemaVersion: migrate.Current}
+	c.changed = true
+}
+
+// SetNow sets the "now", in ms, of what follows.
+func (c *Cache) SetNow(nowMS int64) { c.nowMS = nowMS }
+
+// Empty reports whether there is nothing to store: no entry, no unknown field.
+func (c *Cache) Empty() bool {
+	return len(c.blob.Entries) == 0 && len(c.blob.ProtoReflect().GetUnknown()) == 0
+}
+
+// Len is the number of entries, digests and expired ones included.
+func (c *Cache) Len() int { return len(c.blob.Entries) }
+
+// ResponseBytes is the length of all responses that are there, together.
+func (c *Cache) ResponseBytes() int64 { return c.blob.TotalResponseBytes }
+
+// BlobBytes is the length of the encoding of Blob: what MaxBlobBytes bounds.
+func (c *Cache) BlobBytes() int { return proto.Size(c.blob) }
+
+// Changed reports whether anything was changed or mended since New or Saved.
+func (c *Cache) Changed() bool { return c.changed }
+
+// Saved says that Blob has been stored as it is now.
+func (c *Cache) Saved() { c.changed = false }
+
+// Blob returns what is to be stored: stamped with the current version, in order, with
+// the right total. It stays part of the cache: encode it, or clone it, before the next
+// call.
+func (c *Cache) Blob() *pb.LlmCacheBlob { return c.blob }
