@@ -619,7 +619,7 @@ func TestVersions(t *testing.T) {
 // commit after a change that is taken back writes an equal value.
 func TestGoldenBlobsThroughCells(t *testing.T) {
 	for blob, id := range map[string]string{
-		"memory_blob": "memory", "memory_blob_order": "memory", "memory_blob_kind_bytes": "memory", "memory_blob_newer_entry": "memory",
+		"memory_blob": "memory", "memory_blob_kind_bytes": "memory", "memory_blob_newer_entry": "memory",
 		"llm_cache_blob": "llm_cache", "llm_cache_blob_digest_only": "llm_cache",
 		"continuation": "continuation", "continuation_escalated": "continuation", "continuation_sleep": "continuation",
 	} {

@@ -1,0 +1,292 @@
+package state
+
+import (
+	"bytes"
+	"errors"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/apache/beam/sdks/v2/go/pkg/beam"
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/core/graph/mtime"
+	beamstate "github.com/apache/beam/sdks/v2/go/pkg/beam/core/state"
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/core/timers"
+
+	"github.com/beamagents/beamagents-go/pkg/beamtest"
+	"github.com/beamagents/beamagents-go/pkg/migrate"
+	pb "github.com/beamagents/beamagents-go/proto/beam_agents/v1"
+)
+
+const ttl = time.Hour
+
+// touchAt is an element at a time, in ms after now.
+func touchAt(fn *allFn, ms int64) beamtest.Call {
+	return func(sp beamstate.Provider, tp timers.Provider) error { return fn.TTL.Touch(sp, tp, now+ms, ttl) }
+}
+
+func mustRun(t *testing.T, k *beamtest.Kit, call beamtest.Call) {
+	t.Helper()
+	if err := k.Run("k", call); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// fill puts something into every cell that a TTL can clear.
+func fill(fn *allFn) beamtest.Call {
+	return func(sp beamstate.Provider, _ timers.Provider) error {
+		for _, a := range accesses() {
+			if err := errors.Join(a.mutate(fn, sp), a.commit(fn, sp)); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+// dueAt are the due times, in ms after now, of the timers of the key.
+func dueAt(t *testing.T, k *beamtest.Kit) (due []int64) {
+	t.Helper()
+	for _, timer := range k.Timers("k") {
+		if timer.Family != TimerFamily || timer.Tag != TTLTag || timer.EventTimeMS != mtime.MaxTimestamp.Milliseconds() {
+			t.Errorf("timer %+v", timer)
+		}
+		due = append(due, timer.FireMS-now)
+	}
+	return due
+}
+
+// fire fires what is due at a time, in ms after now, and returns what Fired did.
+func fire(t *testing.T, k *beamtest.Kit, fn *allFn, ms int64, cells ...Cell) (idle []bool) {
+	t.Helper()
+	if err := k.Fire(now+ms, func(timer beamtest.Timer, sp beamstate.Provider, tp timers.Provider) error {
+		done, err := fn.TTL.Fired(beam.EventTime(timer.EventTimeMS), sp, tp, timers.Context{Family: timer.Family, Tag: timer.Tag}, cells...)
+		idle = append(idle, done)
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return idle
+}
+
+const hour = 3_600_000
+
+func TestMarkNeverMovesBack(t *testing.T) {
+	bothProviders(t, func(t *testing.T, fn *allFn, k *beamtest.Kit) {
+		moved := beamtest.Counts{Reads: 1, Clears: 1, Appends: 1}
+		for _, tc := range []struct {
+			at, due int64
+			rpcs    beamtest.Counts
+		}{
+			{0, hour, moved}, {10, hour + 10, moved}, {10, hour + 10, beamtest.Counts{Reads: 1}},
+			{-5000, hour + 10, beamtest.Counts{Reads: 1}}, {20, hour + 20, moved},
+		} {
+			mustRun(t, k, touchAt(fn, tc.at))
+			equal(t, []int64{tc.due}, dueAt(t, k))
+			if k.RPCs() != tc.rpcs {
+				t.Errorf("at %d: %v; want %v", tc.at, k.RPCs(), tc.rpcs)
+			}
+		}
+		// Several in one call read once, and write what moves.
+		mustRun(t, k, func(sp beamstate.Provider, tp timers.Provider) error {
+			return errors.Join(touchAt(fn, 30)(sp, tp), touchAt(fn, 25)(sp, tp), touchAt(fn, 40)(sp, tp))
+		})
+		equal(t, []int64{hour + 40}, dueAt(t, k))
+		if want := (beamtest.Counts{Reads: 1, Clears: 2, Appends: 2}); k.RPCs() != want {
+			t.Errorf("three in a call: %v; want %v", k.RPCs(), want)
+		}
+	})
+}
+
+func TestIdleKeyIsWiped(t *testing.T) {
+	bothProviders(t, func(t *testing.T, fn *allFn, k *beamtest.Kit) {
+		cells := []Cell{&fn.Memory, &fn.ReplayCache, &fn.Continuation, &fn.Control, &fn.Deferred}
+		mustRun(t, k, fill(fn))
+		mustRun(t, k, touchAt(fn, 0))
+		mustRun(t, k, touchAt(fn, 100))
+		if idle := fire(t, k, fn, hour+99, cells...); idle != nil {
+			t.Fatalf("fired before it was due: %v", idle)
+		}
+		equal(t, []bool{true}, fire(t, k, fn, hour+100, cells...))
+		// One read for the mark and each cell of a message; a bag need not be read. One
+		// clear for what is full, the mark and the bag.
+		if want := (beamtest.Counts{Reads: 5, Clears: 6}); k.RPCs() != want {
+			t.Errorf("%v; want %v", k.RPCs(), want)
+		}
+		for _, id := range []string{"memory", "llm_cache", "continuation", "control", "deferred", "ttl"} {
+			if b := k.Bytes("k", id); b != nil {
+				t.Errorf("cell %s holds %x", id, b)
+			}
+		}
+		if k.Bytes("k", "profile") == nil {
+			t.Error("a cell that was not named is gone")
+		}
+		equal(t, []int64(nil), dueAt(t, k))
+
+		// The key comes back, even with an old element.
+		mustRun(t, k, touchAt(fn, 7))
+		equal(t, []int64{hour + 7}, dueAt(t, k))
+	})
+}
+
+// The user looks at what goes, and clears it as they like.
+func TestFiredLeavesTheCellsToTheUser(t *testing.T) {
+	fn := newAllFn()
+	k := newKit(t, fn)
+	mustRun(t, k, fill(fn))
+	mustRun(t, k, touchAt(fn, 0))
+	if err := k.Fire(now+hour, func(timer beamtest.Timer, sp beamstate.Provider, tp timers.Provider) error {
+		m := must(fn.Memory.Open(sp, timer.FireMS))
+		if m.Len() != 1 {
+			t.Errorf("%d entries", m.Len())
+		}
+		idle, err := fn.TTL.Fired(beam.EventTime(timer.EventTimeMS), sp, tp, timers.Context{Family: timer.Family, Tag: timer.Tag}, &fn.Memory)
+		if !idle || m.Len() != 0 {
+			t.Errorf("idle %v, %d entries left", idle, m.Len())
+		}
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if k.Bytes("k", "memory") != nil || k.Bytes("k", "llm_cache") == nil {
+		t.Error("not the memory alone was cleared")
+	}
+}
+
+// Firings that mean nothing: another tag or family, a key that was wiped already, and a
+// timer that the SDK fires because it was cleared.
+func TestFiredWithoutReason(t *testing.T) {
+	ours := timers.Context{Family: TimerFamily, Tag: TTLTag}
+	for name, tc := range map[string]struct {
+		touched bool
+		timer   timers.Context
+		et      beam.EventTime
+		armed   []int64
+	}{
+		"another tag":           {true, timers.Context{Family: TimerFamily, Tag: "deadline"}, mtime.MaxTimestamp, []int64{hour}},
+		"another family":        {true, timers.Context{Family: "other", Tag: TTLTag}, mtime.MaxTimestamp, []int64{hour}},
+		"no mark":               {false, ours, mtime.MaxTimestamp, nil},
+		"cleared, by the SDK":   {true, ours, 0, []int64{hour}},
+		"before the mark":       {true, ours, now + hour - 1, []int64{hour}},
+		"before, from a runner": {true, ours, mtime.MinTimestamp, []int64{hour}},
+	} {
+		fn := newAllFn()
+		k := newKit(t, fn)
+		mustRun(t, k, fill(fn))
+		if tc.touched {
+			mustRun(t, k, touchAt(fn, 0))
+		}
+		mustRun(t, k, func(sp beamstate.Provider, tp timers.Provider) error {
+			idle, err := fn.TTL.Fired(tc.et, sp, tp, tc.timer, &fn.Memory)
+			if idle {
+				t.Errorf("%s: idle", name)
+			}
+			return err
+		})
+		equal(t, tc.armed, dueAt(t, k))
+		if k.Bytes("k", "memory") == nil {
+			t.Errorf("%s: the memory is gone", name)
+		}
+	}
+	// At the mark itself the key is idle, if a runner hands over the due time.
+	fn := newAllFn()
+	k := newKit(t, fn)
+	mustRun(t, k, touchAt(fn, 0))
+	mustRun(t, k, func(sp beamstate.Provider, tp timers.Provider) error {
+		idle, err := fn.TTL.Fired(now+hour, sp, tp, ours)
+		if !idle {
+			t.Error("not idle at its mark")
+		}
+		return err
+	})
+}
+
+// A cell that must not be cleared stops all of it, before anything is cleared.
+func TestWipeChecksEveryCellFirst(t *testing.T) {
+	bothProviders(t, func(t *testing.T, fn *allFn, k *beamtest.Kit) {
+		mustRun(t, k, fill(fn))
+		mustRun(t, k, touchAt(fn, 0))
+		k.SetBytes("k", "continuation", nil)
+		if err := k.SetValue("k", "continuation", &pb.Continuation{StateSchemaVersion: 2}); err != nil {
+			t.Fatal(err)
+		}
+		ids := []string{"memory", "llm_cache", "continuation", "ttl"}
+		before := map[string][]byte{}
+		for _, id := range ids {
+			before[id] = k.Bytes("k", id)
+		}
+		err := k.Fire(now+hour, func(timer beamtest.Timer, sp beamstate.Provider, tp timers.Provider) error {
+			_, err := fn.TTL.Fired(beam.EventTime(timer.EventTimeMS), sp, tp, timers.Context{Family: timer.Family, Tag: timer.Tag},
+				&fn.Memory, &fn.ReplayCache, &fn.Continuation)
+			return err
+		})
+		var future *migrate.FutureError
+		if !errors.As(err, &future) || k.RPCs().Clears != 0 {
+			t.Errorf("%v, %v", err, k.RPCs())
+		}
+		for _, id := range ids {
+			if !bytes.Equal(k.Bytes("k", id), before[id]) {
+				t.Errorf("cell %s has changed", id)
+			}
+		}
+		equal(t, []int64{hour}, dueAt(t, k)) // the runner tries again
+	})
+}
+
+func TestWipeFails(t *testing.T) {
+	for n := 1; n <= 6; n++ { // mark, memory, cache; clears of these
+		fn := newAllFn()
+		k := newKit(t, fn)
+		mustRun(t, k, fill(fn))
+		mustRun(t, k, touchAt(fn, 0))
+		before := k.Bytes("k", "memory")
+		k.FailAt(n, nil)
+		err := k.Fire(now+hour, func(timer beamtest.Timer, sp beamstate.Provider, tp timers.Provider) error {
+			_, err := fn.TTL.Fired(beam.EventTime(timer.EventTimeMS), sp, tp, timers.Context{Family: timer.Family, Tag: timer.Tag},
+				&fn.Memory, &fn.ReplayCache)
+			return err
+		})
+		if !errors.Is(err, beamtest.ErrInjected) || !strings.HasPrefix(err.Error(), "state: ") || !bytes.Equal(k.Bytes("k", "memory"), before) {
+			t.Errorf("RPC %d: %v, memory %x", n, err, k.Bytes("k", "memory"))
+		}
+		equal(t, []bool{true}, fire(t, k, fn, hour, &fn.Memory, &fn.ReplayCache))
+	}
+}
+
+func TestTouchFails(t *testing.T) {
+	for n := 1; n <= 3; n++ {
+		fn := newAllFn()
+		k := newKit(t, fn)
+		k.FailAt(n, nil)
+		if err := k.Run("k", touchAt(fn, 0)); !errors.Is(err, beamtest.ErrInjected) {
+			t.Errorf("RPC %d: %v", n, err)
+		}
+		if k.Bytes("k", "ttl") != nil || dueAt(t, k) != nil {
+			t.Errorf("RPC %d: something is left", n)
+		}
+	}
+	fn := newAllFn()
+	k := newKit(t, fn)
+	for _, ttl := range []time.Duration{0, -time.Hour, time.Millisecond - 1} {
+		if err := k.Run("k", func(sp beamstate.Provider, tp timers.Provider) error { return fn.TTL.Touch(sp, tp, now, ttl) }); err == nil {
+			t.Errorf("a ttl of %v is accepted", ttl)
+		}
+	}
+}
+
+func TestIdleAt(t *testing.T) {
+	end := mtime.EndOfGlobalWindowTime.Milliseconds()
+	for _, tc := range []struct {
+		now  int64
+		ttl  time.Duration
+		want int64
+	}{
+		{1000, time.Second, 2000}, {0, time.Millisecond, 1}, {-5000, time.Second, -4000},
+		{end, time.Hour, end}, {end - 1, time.Hour, end}, {math.MaxInt64, time.Hour, end},
+		{253402300799999, math.MaxInt64, 253402300799999 + math.MaxInt64/1_000_000},
+	} {
+		if got := IdleAt(tc.now, tc.ttl); got != tc.want {
+			t.Errorf("IdleAt(%d, %v) = %d; want %d", tc.now, tc.ttl, got, tc.want)
+		}
+	}
+}
