@@ -36,6 +36,8 @@ package beamtest
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/core/graph"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/core/graph/coder"
@@ -94,9 +96,7 @@ func New(fn any) (*Kit, error) {
 	}
 	pipelineTimers, _ := dofn.PipelineTimers()
 	for _, pt := range pipelineTimers {
-		for family, domain := range pt.Timers() {
-			k.families[family] = domain
-		}
+		maps.Copy(k.families, pt.Timers())
 	}
 	return k, nil
 }
@@ -124,9 +124,9 @@ func (k *Kit) Run(key string, call Call) error {
 type Writes int
 
 const (
-	// Dropped: the bundle failed after the call, whatever that returned, and is retried.
+	// Dropped is for a bundle that failed after the call, whatever that returned, and is retried.
 	Dropped Writes = iota
-	// Kept: the element was delivered twice.
+	// Kept is for an element that was delivered twice.
 	Kept
 )
 
@@ -214,7 +214,7 @@ func (k *Kit) SetValue(key, cell string, value any) error {
 	}
 	s := k.scope(key)
 	if c.kind == state.TypeBag {
-		chunks.chunks = append(k.state[s][addr{cell: cell}][:len(k.state[s][addr{cell: cell}]):len(k.state[s][addr{cell: cell}])], chunks.chunks...)
+		chunks.chunks = slices.Concat(k.state[s][addr{cell: cell}], chunks.chunks)
 	}
 	k.put(s, addr{cell: cell}, chunks.chunks)
 	return nil

@@ -136,8 +136,8 @@ func (s *stateReader) reader(read func(*overlay) [][]byte) io.ReadCloser {
 	return &lazyReader{overlay: (*overlay)(s), read: read}
 }
 
-func (s *stateReader) clearer(clear func(*overlay)) io.Writer {
-	return &clearWriter{overlay: (*overlay)(s), clear: clear}
+func (s *stateReader) clearer(empty func(*overlay)) io.Writer {
+	return &clearWriter{overlay: (*overlay)(s), empty: empty}
 }
 
 // lazyReader asks at its first Read, once.
@@ -163,7 +163,7 @@ func (r *lazyReader) Close() error { return nil }
 // clearWriter clears at each Write.
 type clearWriter struct {
 	overlay *overlay
-	clear   func(*overlay)
+	empty   func(*overlay)
 }
 
 func (w *clearWriter) Write(b []byte) (int, error) {
@@ -171,6 +171,6 @@ func (w *clearWriter) Write(b []byte) (int, error) {
 	if err := kit.rpc(&kit.rpcs.Clears); err != nil {
 		return 0, err
 	}
-	w.clear(w.overlay)
+	w.empty(w.overlay)
 	return len(b), nil
 }

@@ -96,20 +96,20 @@ func TestToCurrent(t *testing.T) {
 				}
 				// Each kind is told apart by errors.As, and says what it is about.
 				wrapped := fmt.Errorf("cell: %w", err)
-				var future *FutureError
-				var gap *GapError
-				var step *StepError
-				switch tc.err.(type) {
-				case *FutureError:
-					if !errors.As(wrapped, &future) || *future != *tc.err.(*FutureError) {
+				var future, wantFuture *FutureError
+				var gap, wantGap *GapError
+				var step, wantStep *StepError
+				switch {
+				case errors.As(tc.err, &wantFuture):
+					if !errors.As(wrapped, &future) || *future != *wantFuture {
 						t.Errorf("As: %v", future)
 					}
-				case *GapError:
-					if !errors.As(wrapped, &gap) || *gap != *tc.err.(*GapError) {
+				case errors.As(tc.err, &wantGap):
+					if !errors.As(wrapped, &gap) || *gap != *wantGap {
 						t.Errorf("As: %v", gap)
 					}
-				case *StepError:
-					if !errors.As(wrapped, &step) || step.From != tc.err.(*StepError).From {
+				case errors.As(tc.err, &wantStep):
+					if !errors.As(wrapped, &step) || step.From != wantStep.From {
 						t.Errorf("As: %v", step)
 					}
 				}
@@ -205,7 +205,10 @@ func TestGaps(t *testing.T) {
 	s := chain(4, 2)
 	var got []string
 	for _, err := range s.Gaps((*pb.Continuation)(nil), (*pb.MemoryBlob)(nil)) {
-		gap := err.(*GapError)
+		var gap *GapError
+		if !errors.As(err, &gap) {
+			t.Fatal(err)
+		}
 		got = append(got, fmt.Sprintf("%s %d", gap.Message.Name(), gap.From))
 	}
 	if diff := cmp.Diff([]string{"Continuation 1", "Continuation 3", "MemoryBlob 1", "MemoryBlob 2", "MemoryBlob 3"}, got); diff != "" {

@@ -25,7 +25,7 @@ type Cell interface {
 	beamstate.PipelineState
 	// open reads the cell, which fails if it must not be replaced, and returns what
 	// empties it.
-	open(sp beamstate.Provider, nowMS int64) (clear func() error, err error)
+	open(sp beamstate.Provider, nowMS int64) (wipe func() error, err error)
 }
 
 // valueOf makes the struct that embeds it a Value of T for Beam, but for its id. It is

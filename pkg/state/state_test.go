@@ -222,7 +222,7 @@ func accesses() []access {
 
 // The budget: each step is one kind of access, the RPCs are those of the whole call.
 func TestRPCs(t *testing.T) {
-	const open, mutate, clear, commit = "open", "mutate", "clear", "commit"
+	const open, mutate, wipe, commit = "open", "mutate", "clear", "commit"
 	none := beamtest.Counts{}
 	read := beamtest.Counts{Reads: 1}
 	write := beamtest.Counts{Reads: 1, Clears: 1, Appends: 2}
@@ -244,14 +244,14 @@ func TestRPCs(t *testing.T) {
 				"changed, never committed":    {true, []string{open, mutate}, read},
 				"changed":                     {true, []string{open, mutate, commit}, write},
 				"changed from empty":          {false, []string{open, mutate, commit}, write},
-				"changed often":               {true, []string{mutate, mutate, clear, mutate, commit}, write},
+				"changed often":               {true, []string{mutate, mutate, wipe, mutate, commit}, write},
 				"committed twice":             {true, []string{mutate, commit, commit}, write},
-				"cleared":                     {true, []string{clear, commit}, remove},
-				"cleared empty":               {false, []string{clear, commit}, read},
-				"cleared twice":               {true, []string{clear, commit, clear, commit}, remove},
-				"filled and cleared":          {false, []string{mutate, clear, commit}, read},
-				"changed after a commit":      {false, []string{mutate, commit, clear, commit}, beamtest.Counts{Reads: 1, Clears: 2, Appends: 2}},
-				"written again after a clear": {true, []string{clear, commit, mutate, commit}, beamtest.Counts{Reads: 1, Clears: 2, Appends: 2}},
+				"cleared":                     {true, []string{wipe, commit}, remove},
+				"cleared empty":               {false, []string{wipe, commit}, read},
+				"cleared twice":               {true, []string{wipe, commit, wipe, commit}, remove},
+				"filled and cleared":          {false, []string{mutate, wipe, commit}, read},
+				"changed after a commit":      {false, []string{mutate, commit, wipe, commit}, beamtest.Counts{Reads: 1, Clears: 2, Appends: 2}},
+				"written again after a clear": {true, []string{wipe, commit, mutate, commit}, beamtest.Counts{Reads: 1, Clears: 2, Appends: 2}},
 			} {
 				k.SetBytes("k", a.id, nil)
 				if tc.filled {
@@ -262,7 +262,7 @@ func TestRPCs(t *testing.T) {
 				}
 				run(t, k, func(sp beamstate.Provider) error {
 					for _, step := range tc.steps {
-						err := map[string]func(*allFn, beamstate.Provider) error{open: a.open, mutate: a.mutate, clear: a.clear, commit: a.commit}[step](fn, sp)
+						err := map[string]func(*allFn, beamstate.Provider) error{open: a.open, mutate: a.mutate, wipe: a.clear, commit: a.commit}[step](fn, sp)
 						if err != nil {
 							return err
 						}
@@ -876,14 +876,13 @@ func TestStateIsPerWindow(t *testing.T) {
 // Ids, types and kinds of the cells are in running jobs.
 func TestCellsAreWhatBeamIsTold(t *testing.T) {
 	var cells []string
-	fn := reflect.ValueOf(*newAllFn())
-	for i := range fn.NumField() {
-		ps := fn.Field(i).Interface().(beamstate.PipelineState)
+	for _, field := range reflect.ValueOf(*newAllFn()).Fields() {
+		ps, _ := reflect.TypeAssert[beamstate.PipelineState](field)
 		line := fmt.Sprintf("%s %v %d", ps.StateKey(), ps.CoderType(), ps.StateType())
 		if ps.KeyCoderType() != nil {
 			line += " map"
 		}
-		if pt, ok := fn.Field(i).Interface().(timers.PipelineTimer); ok {
+		if pt, ok := reflect.TypeAssert[timers.PipelineTimer](field); ok {
 			line += fmt.Sprint(" ", pt.Timers())
 		}
 		cells = append(cells, line)

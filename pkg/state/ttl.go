@@ -122,14 +122,14 @@ func (c *TTL) Fired(et beam.EventTime, sp beamstate.Provider, tp timers.Provider
 		m.arm(tp)
 		return false, nil
 	}
-	clears := make([]func() error, len(cells))
+	wipes := make([]func() error, len(cells))
 	for i, cell := range cells {
-		if clears[i], err = cell.open(sp, m.ms); err != nil {
+		if wipes[i], err = cell.open(sp, m.ms); err != nil {
 			return false, err
 		}
 	}
-	for _, clear := range clears {
-		if err := clear(); err != nil {
+	for _, wipe := range wipes {
+		if err := wipe(); err != nil {
 			return false, err
 		}
 	}
