@@ -11,6 +11,7 @@ import (
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/core/runtime/exec"
 	"google.golang.org/protobuf/proto"
 
+	runtimepb "github.com/beamagents/beamagents-go/proto/beam_agents/runtime/v1"
 	pb "github.com/beamagents/beamagents-go/proto/beam_agents/v1"
 )
 
@@ -29,6 +30,8 @@ type (
 	beamLlmCacheBlob          struct{ pb.LlmCacheBlob }
 	beamActivationErrorRecord struct{ pb.ActivationErrorRecord }
 	beamStateSnapshot         struct{ pb.StateSnapshot }
+	beamKeyControl            struct{ runtimepb.KeyControl }
+	beamDeferredEvent         struct{ runtimepb.DeferredEvent }
 )
 
 // sizes are the benchmarked encodings, in bytes. An encoding is within a tenth of its
@@ -95,6 +98,16 @@ func benchmarked(size int) []struct{ ours, builtin proto.Message } {
 	if size > 1000 {
 		snapshot.LlmCache, snapshot.Pending = cache(size/2-200), []*pb.ToolIntent{intent("{}")}
 	}
+	control := &runtimepb.KeyControl{StateSchemaVersion: 1, Seq: 8, TtlMarkMs: t0, NextArrival: 1}
+	if size > 1000 {
+		control.Continuation = &pb.Continuation{
+			StateSchemaVersion: 1, Seq: 7, StepIndex: 2, PendingIntentIds: []string{id, id}, Adapter: "triage",
+			Snapshot: []byte(text(510)), SuspendedAtMs: t0, DeadlineMs: t0,
+		}
+		control.Pending, control.StartedMs = []*pb.ToolIntent{intent("{}"), intent("{}")}, t0
+	} else {
+		control.Pending = []*pb.ToolIntent{intent(text(160))}
+	}
 	return []struct{ ours, builtin proto.Message }{
 		{memory(size), &beamMemoryBlob{}},
 		{intent(text(130)), &beamToolIntent{}},
@@ -107,6 +120,10 @@ func benchmarked(size int) []struct{ ours, builtin proto.Message } {
 		{cache(size), &beamLlmCacheBlob{}},
 		{&pb.ActivationErrorRecord{EntityKey: key, Reason: "activation_error", Detail: text(50), EventTimeMs: t0}, &beamActivationErrorRecord{}},
 		{snapshot, &beamStateSnapshot{}},
+		{control, &beamKeyControl{}},
+		{&runtimepb.DeferredEvent{Arrival: 42, Envelope: &pb.AgentEnvelope{
+			EntityKey: key, EventTimeMs: t0, Payload: &pb.AgentEnvelope_ExternalEvent{ExternalEvent: []byte(text(34))},
+		}}, &beamDeferredEvent{}},
 	}
 }
 

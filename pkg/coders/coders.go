@@ -9,6 +9,7 @@ import (
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/core/graph/coder"
 	"google.golang.org/protobuf/proto"
 
+	runtimepb "github.com/beamagents/beamagents-go/proto/beam_agents/runtime/v1"
 	pb "github.com/beamagents/beamagents-go/proto/beam_agents/v1"
 )
 
@@ -28,11 +29,13 @@ func init() {
 		(*pb.LlmCacheBlob)(nil),
 		(*pb.ActivationErrorRecord)(nil),
 		(*pb.StateSnapshot)(nil),
+		(*runtimepb.KeyControl)(nil),
+		(*runtimepb.DeferredEvent)(nil),
 	)
 }
 
 // Register gives each message's type the deterministic coder of this package. The
-// messages of the schema are registered already; this is for a pipeline's own
+// messages of the two schemas are registered already; this is for a pipeline's own
 // generated messages. Call it from an init function, with typed nil pointers: Beam
 // panics on a registration after beam.Init. Registering a type again changes nothing.
 //

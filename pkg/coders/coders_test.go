@@ -18,6 +18,7 @@ import (
 	"google.golang.org/protobuf/testing/protocmp"
 
 	"github.com/beamagents/beamagents-go/pkg/coders"
+	runtimepb "github.com/beamagents/beamagents-go/proto/beam_agents/runtime/v1"
 	pb "github.com/beamagents/beamagents-go/proto/beam_agents/v1"
 )
 
@@ -26,6 +27,7 @@ var travelling = []proto.Message{
 	&pb.MemoryBlob{}, &pb.ToolIntent{}, &pb.ToolResult{}, &pb.TraceEvent{}, &pb.AgentEnvelope{},
 	&pb.AgentEnvelope_Approval{}, &pb.AgentEnvelope_StateExportRequest{}, &pb.Continuation{},
 	&pb.LlmCacheBlob{}, &pb.ActivationErrorRecord{}, &pb.StateSnapshot{},
+	&runtimepb.KeyControl{}, &runtimepb.DeferredEvent{},
 }
 
 // encodeElement and decodeElement go through Beam's own element coders, as a runner does.
@@ -62,12 +64,15 @@ func TestEveryTravellingMessageHasADeterministicCoder(t *testing.T) {
 			t.Errorf("%s has coder %v, which is not ours", name(m), c)
 		}
 	}
-	messages := pb.File_beam_agents_v1_beam_agents_proto.Messages()
-	for i := range messages.Len() {
-		m := messages.Get(i).FullName()
-		part := m == "beam_agents.v1.MemoryEntry" || m == "beam_agents.v1.LlmCacheEntry" // never alone
-		if !listed[m] && !part {
-			t.Errorf("%s has no coder: register it, and list it here", m)
+	for _, file := range []protoreflect.FileDescriptor{
+		pb.File_beam_agents_v1_beam_agents_proto, runtimepb.File_beam_agents_runtime_v1_control_proto,
+	} {
+		for i := range file.Messages().Len() {
+			m := file.Messages().Get(i).FullName()
+			part := m == "beam_agents.v1.MemoryEntry" || m == "beam_agents.v1.LlmCacheEntry" // never alone
+			if !listed[m] && !part {
+				t.Errorf("%s has no coder: register it, and list it here", m)
+			}
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 
+	runtimepb "github.com/beamagents/beamagents-go/proto/beam_agents/runtime/v1"
 	pb "github.com/beamagents/beamagents-go/proto/beam_agents/v1"
 )
 
@@ -97,6 +98,12 @@ func makeRoom(m proto.Message, n *counts) {
 			m.Continuation = &pb.Continuation{PendingIntentIds: room[string](n[pendingIntentIDs])}
 		}
 		m.Pending = room[*pb.ToolIntent](n[pendingIntents])
+	case *runtimepb.KeyControl:
+		if n[pendingIntentIDs] > 0 {
+			m.Continuation = &pb.Continuation{PendingIntentIds: room[string](n[pendingIntentIDs])}
+		}
+		m.Pending = room[*pb.ToolIntent](n[controlPending])
+		m.ExpiredIntentIds = room[string](n[expiredIntentIDs])
 	}
 }
 
@@ -151,6 +158,17 @@ func clip(m proto.Message) {
 		}
 		for _, intent := range m.Pending {
 			clip(intent)
+		}
+	case *runtimepb.KeyControl:
+		if m.Continuation != nil {
+			clip(m.Continuation)
+		}
+		for _, intent := range m.Pending {
+			clip(intent)
+		}
+	case *runtimepb.DeferredEvent:
+		if m.Envelope != nil {
+			clip(m.Envelope)
 		}
 	}
 }

@@ -1,13 +1,14 @@
 // Package coders gives Beam a deterministic coder for every message of the wire
-// schema, and for the events of package events.
+// schema and of the runtime's own state, and for the events of package events.
 //
 // Importing it is all it takes:
 //
 //	import _ "github.com/beamagents/beamagents-go/pkg/coders"
 //
 // From then on a *beamagentspb.AgentEnvelope, or any other message of the schema,
-// can be an element, a value, a state cell and the key of a GroupByKey. So can an
-// events.Envelope and an events.Projection, by value.
+// can be an element, a value, a state cell and the key of a GroupByKey. So can the
+// messages of beamagentsruntimepb and, by value, an events.Envelope and an
+// events.Projection.
 //
 // # Behaviour
 //
@@ -21,7 +22,7 @@
 // bundle, and a streaming runner retries the bundle for ever. So bytes from outside
 // are parsed in a DoFn that can dead-letter them (transforms.ParseEnvelopes), never
 // by a coder at the edge, and text that a user controls is checked before it is put
-// into a message.
+// into a message: CheckText names the field that is not UTF-8.
 //
 // An event travels as its canonical JSON, a projection as JSON with all of its columns.
 //
@@ -36,7 +37,7 @@
 //
 // # Speed
 //
-// Messages of the schema are encoded and decoded by generated code, without reflection
+// Messages of both schemas are encoded and decoded by generated code, without reflection
 // and, where it counts, in fewer allocations. It only sees what it handles as
 // proto.Marshal and proto.Unmarshal do; a message with fields of a newer schema is
 // decoded by proto.Unmarshal and copied. docs/performance.md has the numbers. The

@@ -8,6 +8,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 
+	runtimepb "github.com/beamagents/beamagents-go/proto/beam_agents/runtime/v1"
 	pb "github.com/beamagents/beamagents-go/proto/beam_agents/v1"
 )
 
@@ -101,15 +102,23 @@ func validText(m proto.Message) bool {
 	case *pb.ActivationErrorRecord:
 		return utf8.ValidString(m.GetReason()) && utf8.ValidString(m.GetDetail())
 	case *pb.StateSnapshot:
-		for _, intent := range m.GetPending() {
-			if !validText(intent) {
-				return false
-			}
-		}
-		return validText(m.GetMemory()) && validText(m.GetLlmCache()) && validText(m.GetContinuation()) &&
-			utf8.ValidString(m.GetRequestId())
+		return validIntents(m.GetPending()) && validText(m.GetMemory()) && validText(m.GetLlmCache()) &&
+			validText(m.GetContinuation()) && utf8.ValidString(m.GetRequestId())
+	case *runtimepb.KeyControl:
+		return validText(m.GetContinuation()) && validIntents(m.GetPending()) && validTexts(m.GetExpiredIntentIds())
+	case *runtimepb.DeferredEvent:
+		return validText(m.GetEnvelope())
 	}
 	return false
+}
+
+func validIntents(intents []*pb.ToolIntent) bool {
+	for _, intent := range intents {
+		if !validText(intent) {
+			return false
+		}
+	}
+	return true
 }
 
 func validTexts(texts []string) bool {

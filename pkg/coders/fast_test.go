@@ -14,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/beamagents/beamagents-go/golden"
+	runtimepb "github.com/beamagents/beamagents-go/proto/beam_agents/runtime/v1"
 	pb "github.com/beamagents/beamagents-go/proto/beam_agents/v1"
 )
 
@@ -22,6 +23,7 @@ var fast = []proto.Message{
 	&pb.MemoryBlob{}, &pb.ToolIntent{}, &pb.ToolResult{}, &pb.TraceEvent{}, &pb.AgentEnvelope{},
 	&pb.AgentEnvelope_Approval{}, &pb.AgentEnvelope_StateExportRequest{}, &pb.Continuation{},
 	&pb.LlmCacheBlob{}, &pb.ActivationErrorRecord{}, &pb.StateSnapshot{},
+	&runtimepb.KeyControl{}, &runtimepb.DeferredEvent{},
 }
 
 func encodeReference(m proto.Message) ([]byte, error) {
@@ -390,6 +392,14 @@ func TestEncodeOddValues(t *testing.T) {
 			Memory:  newer(&pb.MemoryBlob{Entries: []*pb.MemoryEntry{newer(&pb.MemoryEntry{}).(*pb.MemoryEntry)}}).(*pb.MemoryBlob),
 			Pending: []*pb.ToolIntent{newer(&pb.ToolIntent{}).(*pb.ToolIntent)},
 		}),
+		&runtimepb.KeyControl{Continuation: &pb.Continuation{}, Pending: []*pb.ToolIntent{nil, {Seq: 1}}, ExpiredIntentIds: []string{"", "a", ""}},
+		newer(&runtimepb.KeyControl{
+			Continuation: newer(&pb.Continuation{}).(*pb.Continuation), Pending: []*pb.ToolIntent{newer(&pb.ToolIntent{}).(*pb.ToolIntent)},
+		}),
+		&runtimepb.DeferredEvent{Envelope: &pb.AgentEnvelope{}},
+		&runtimepb.DeferredEvent{Envelope: &pb.AgentEnvelope{Payload: (*pb.AgentEnvelope_ToolResult)(nil)}},
+		&runtimepb.DeferredEvent{Envelope: &pb.AgentEnvelope{Payload: &pb.AgentEnvelope_ToolResult{}}, Arrival: 1},
+		newer(&runtimepb.DeferredEvent{Envelope: newer(&pb.AgentEnvelope{}).(*pb.AgentEnvelope)}),
 		&pb.MemoryEntry{Key: "alone"},
 		&pb.MemoryEntry{Key: "alone\xff"},
 	} {
@@ -501,9 +511,11 @@ func TestAllocations(t *testing.T) {
 		{&pb.Continuation{}, 2}, // the list
 		{&pb.MemoryBlob{}, 3},   // list and entries
 		{&pb.LlmCacheBlob{}, 3},
-		{&pb.AgentEnvelope{}, 3},  // variant and its message
-		{&pb.TraceEvent{}, 3},     // map and its group of slots
-		{&pb.StateSnapshot{}, 17}, // three blobs, four lists, nine elements
+		{&pb.AgentEnvelope{}, 3},        // variant and its message
+		{&pb.TraceEvent{}, 3},           // map and its group of slots
+		{&pb.StateSnapshot{}, 17},       // three blobs, four lists, nine elements
+		{&runtimepb.KeyControl{}, 8},    // the continuation and its list, two lists, three intents
+		{&runtimepb.DeferredEvent{}, 4}, // as the envelope in it
 	} {
 		b, err := encodeReference(full(tc.m, "text"))
 		if err != nil {
@@ -530,17 +542,10 @@ func TestRepeatedElementsCostNoMoreThanTheReference(t *testing.T) {
 		runtime.ReadMemStats(&after)
 		return after.TotalAlloc - before.TotalAlloc
 	}
-	tried := 0
+	tried := map[string]bool{}
 	for _, m := range fast {
-		fields := m.ProtoReflect().Descriptor().Fields()
-		for i := range fields.Len() {
-			field := fields.Get(i)
-			if field.Cardinality() != protoreflect.Repeated {
-				continue
-			}
-			tried++
-			one := append(protowire.AppendTag(nil, field.Number(), protowire.BytesType), 0)
-			b := bytes.Repeat(one, 1<<18)
+		for path, b := range hostile(m.ProtoReflect().Descriptor(), 1<<18) {
+			tried[path] = true
 			reference := allocated(func() {
 				if err := proto.Unmarshal(b, newLike(m)); err != nil {
 					t.Fatal(err)
@@ -552,11 +557,37 @@ func TestRepeatedElementsCostNoMoreThanTheReference(t *testing.T) {
 				}
 			})
 			if limit := reference + 1<<20; ours > limit {
-				t.Errorf("%s: %d KiB for %d elements, the reference needs %d", field.FullName(), ours>>10, 1<<18, reference>>10)
+				t.Errorf("%s: %d KiB for %d elements, the reference needs %d", path, ours>>10, 1<<18, reference>>10)
 			}
 		}
 	}
-	if tried < 5 {
-		t.Errorf("only %d repeated fields", tried)
+	for _, path := range []string{
+		"MemoryBlob.entries", "TraceEvent.attributes", "StateSnapshot.memory.entries", "StateSnapshot.pending",
+		"KeyControl.pending", "KeyControl.expired_intent_ids", "KeyControl.continuation.pending_intent_ids",
+	} {
+		if !tried[path] {
+			t.Errorf("%s is not among %v", path, tried)
+		}
 	}
+}
+
+// hostile are, for each repeated field at any depth, the bytes of a message of type md
+// with n empty elements in it.
+func hostile(md protoreflect.MessageDescriptor, n int) map[string][]byte {
+	all := map[string][]byte{}
+	for i := range md.Fields().Len() {
+		fd := md.Fields().Get(i)
+		tag := protowire.AppendTag(nil, fd.Number(), protowire.BytesType)
+		path := string(md.Name()) + "." + string(fd.Name())
+		switch {
+		case fd.Cardinality() == protoreflect.Repeated:
+			all[path] = bytes.Repeat(append(tag, 0), n)
+		case fd.Message() != nil:
+			for below, b := range hostile(fd.Message(), n) {
+				_, below, _ = strings.Cut(below, ".")
+				all[path+"."+below] = protowire.AppendBytes(bytes.Clone(tag), b)
+			}
+		}
+	}
+	return all
 }

@@ -7,6 +7,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
+	runtimepb "github.com/beamagents/beamagents-go/proto/beam_agents/runtime/v1"
 	pb "github.com/beamagents/beamagents-go/proto/beam_agents/v1"
 )
 
@@ -45,6 +46,8 @@ var repeated = [...]protoreflect.FullName{
 	pendingIntentIDs - 1: "beam_agents.v1.Continuation.pending_intent_ids",
 	attributes - 1:       "beam_agents.v1.TraceEvent.attributes",
 	pendingIntents - 1:   "beam_agents.v1.StateSnapshot.pending",
+	controlPending - 1:   "beam_agents.runtime.v1.KeyControl.pending",
+	expiredIntentIDs - 1: "beam_agents.runtime.v1.KeyControl.expired_intent_ids",
 }
 
 const (
@@ -53,6 +56,8 @@ const (
 	pendingIntentIDs
 	attributes
 	pendingIntents
+	controlPending
+	expiredIntentIDs
 )
 
 // newShape knows what the schema uses. A field of another kind stays out and sends its
@@ -150,6 +155,8 @@ var (
 	llmCacheBlobShape       = newShape((*pb.LlmCacheBlob)(nil).ProtoReflect().Descriptor())
 	errorRecordShape        = newShape((*pb.ActivationErrorRecord)(nil).ProtoReflect().Descriptor())
 	stateSnapshotShape      = newShape((*pb.StateSnapshot)(nil).ProtoReflect().Descriptor())
+	keyControlShape         = newShape((*runtimepb.KeyControl)(nil).ProtoReflect().Descriptor())
+	deferredEventShape      = newShape((*runtimepb.DeferredEvent)(nil).ProtoReflect().Descriptor())
 )
 
 // shapeOf is the shape of a message of the schema, nil for any other.
@@ -177,6 +184,10 @@ func shapeOf(m proto.Message) *shape {
 		return errorRecordShape
 	case *pb.StateSnapshot:
 		return stateSnapshotShape
+	case *runtimepb.KeyControl:
+		return keyControlShape
+	case *runtimepb.DeferredEvent:
+		return deferredEventShape
 	}
 	return nil
 }

@@ -1,8 +1,10 @@
 package coders
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -26,43 +28,50 @@ func CheckText(m proto.Message) error {
 	return nil
 }
 
-// invalidText is the path of a text that is not UTF-8, empty if there is none.
+// invalidText is the path of a text that is not UTF-8, the first by field number; empty
+// if there is none. A map has one path for all that is in it.
 func invalidText(m protoreflect.Message) string {
-	var path string
-	check := func(kind protoreflect.Kind, v protoreflect.Value) string {
+	check := func(fd protoreflect.FieldDescriptor, v protoreflect.Value) string {
 		switch {
-		case kind == protoreflect.StringKind && !utf8.ValidString(v.String()):
+		case fd.Kind() == protoreflect.StringKind && !utf8.ValidString(v.String()):
 			return "."
-		case kind == protoreflect.MessageKind:
+		case fd.Message() != nil:
 			if inner := invalidText(v.Message()); inner != "" {
 				return "." + inner
 			}
 		}
 		return ""
 	}
-	m.Range(func(fd protoreflect.FieldDescriptor, v protoreflect.Value) bool {
-		var found string
+	var fields []protoreflect.FieldDescriptor
+	m.Range(func(fd protoreflect.FieldDescriptor, _ protoreflect.Value) bool {
+		fields = append(fields, fd)
+		return true
+	})
+	slices.SortFunc(fields, func(a, b protoreflect.FieldDescriptor) int { return cmp.Compare(a.Number(), b.Number()) })
+	for _, fd := range fields {
+		v, found := m.Get(fd), ""
 		switch {
 		case fd.IsList():
 			for i := 0; i < v.List().Len() && found == ""; i++ {
-				if inner := check(fd.Kind(), v.List().Get(i)); inner != "" {
+				if inner := check(fd, v.List().Get(i)); inner != "" {
 					found = fmt.Sprintf("[%d]%s", i, inner)
 				}
 			}
 		case fd.IsMap():
-			v.Map().Range(func(k protoreflect.MapKey, v protoreflect.Value) bool {
-				if found = check(fd.MapKey().Kind(), k.Value()); found == "" {
-					found = check(fd.MapValue().Kind(), v)
+			v.Map().Range(func(key protoreflect.MapKey, value protoreflect.Value) bool {
+				for _, inner := range []string{check(fd.MapKey(), key.Value()), check(fd.MapValue(), value)} {
+					if inner != "" && (found == "" || inner < found) {
+						found = inner
+					}
 				}
-				return found == ""
+				return true
 			})
 		default:
-			found = check(fd.Kind(), v)
+			found = check(fd, v)
 		}
 		if found != "" {
-			path = string(fd.Name()) + found
+			return strings.TrimSuffix(string(fd.Name())+found, ".")
 		}
-		return path == ""
-	})
-	return strings.TrimSuffix(path, ".")
+	}
+	return ""
 }
