@@ -17,9 +17,11 @@ import (
 	"google.golang.org/protobuf/reflect/protopath"
 	"google.golang.org/protobuf/reflect/protorange"
 	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
 	"google.golang.org/protobuf/types/descriptorpb"
 
 	"github.com/beamagents/beamagents-go/golden/internal/frozen"
+	runtimepb "github.com/beamagents/beamagents-go/proto/beam_agents/runtime/v1"
 	pb "github.com/beamagents/beamagents-go/proto/beam_agents/v1"
 )
 
@@ -66,7 +68,7 @@ func misplaced(golden fs.FS) (problems []string, err error) {
 // uncovered lists what the schema has and the blobs of the newest version do not:
 // messages without a blob of their own, fields that none sets, enum values that
 // none holds, enums of which none holds an unknown number.
-func uncovered(golden fs.FS, schema protoreflect.FileDescriptor) ([]string, error) {
+func uncovered(golden fs.FS, schema ...protoreflect.FileDescriptor) ([]string, error) {
 	files, err := fs.Glob(golden, "v*/*.txtpb")
 	if err != nil {
 		return nil, err
@@ -139,7 +141,9 @@ func uncovered(golden fs.FS, schema protoreflect.FileDescriptor) ([]string, erro
 			walk(md.Messages())
 		}
 	}
-	walk(schema.Messages())
+	for _, file := range schema {
+		walk(file.Messages())
+	}
 	return slices.Sorted(maps.Keys(missing)), nil
 }
 
@@ -196,7 +200,7 @@ func TestPlacesCanFail(t *testing.T) {
 }
 
 func TestComplete(t *testing.T) {
-	missing, err := uncovered(os.DirFS("."), pb.File_beam_agents_v1_beam_agents_proto)
+	missing, err := uncovered(os.DirFS("."), schemaToday...)
 	if err != nil || len(missing) > 0 {
 		t.Errorf("no blob for: %v, %q", err, missing)
 	}
@@ -222,6 +226,20 @@ func TestCompleteCanFail(t *testing.T) {
 		"field beam_agents.v1.ToolIntent.newcomer", "message beam_agents.v1.Newcomer", "value beam_agents.v1.ToolIntent.NEWCOMER",
 	}
 	if err != nil || !slices.Equal(missing, want) {
+		t.Errorf("uncovered = %q, %v; want %q", missing, err, want)
+	}
+
+	// So it is in the runtime's file.
+	control := protodesc.ToFileDescriptorProto(runtimepb.File_beam_agents_runtime_v1_control_proto)
+	control.MessageType[0].Field = append(control.MessageType[0].Field, &descriptorpb.FieldDescriptorProto{
+		Name: new("newcomer"), Number: new(int32(100)),
+		Type: descriptorpb.FieldDescriptorProto_TYPE_INT64.Enum(), Label: descriptorpb.FieldDescriptorProto_LABEL_OPTIONAL.Enum(),
+	})
+	if altered, err = protodesc.NewFile(control, protoregistry.GlobalFiles); err != nil {
+		t.Fatal(err)
+	}
+	missing, err = uncovered(os.DirFS("."), pb.File_beam_agents_v1_beam_agents_proto, altered)
+	if want := []string{"field beam_agents.runtime.v1.KeyControl.newcomer"}; err != nil || !slices.Equal(missing, want) {
 		t.Errorf("uncovered = %q, %v; want %q", missing, err, want)
 	}
 

@@ -1,5 +1,5 @@
-// Package golden holds frozen encodings of every wire message, each with the
-// value that a reader must find in it.
+// Package golden holds frozen encodings of every wire message and of the keyed state
+// of the runtime, each with the value that a reader must find in it.
 //
 // It is test data: for the packages of this module, and for everyone who writes
 // bindings of the schema in another language and reads the files themselves.
@@ -46,7 +46,8 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/beamagents/beamagents-go/golden/internal/textform"
-	_ "github.com/beamagents/beamagents-go/proto/beam_agents/v1" // the types that blobs name
+	_ "github.com/beamagents/beamagents-go/proto/beam_agents/runtime/v1" // the types that blobs name
+	_ "github.com/beamagents/beamagents-go/proto/beam_agents/v1"
 )
 
 //go:embed v1/*.binpb v1/*.txtpb

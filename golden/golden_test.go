@@ -190,6 +190,13 @@ func TestBytes(t *testing.T) {
 		"trace_event_activation_start": "0a102bf05d87d33251718085abe0727ad51a12087b3127885df6577e22016b380142240a1b62" +
 			"65616d5f6167656e74732e61637469766174696f6e2e6b696e641205737461727448e80750e807",
 
+		"key_control_empty":             "",
+		"key_control_fresh":             "08011001308088afa8bd31",
+		"key_control_empty_parts":       "08011a0022002a00",
+		"deferred_event_empty":          "",
+		"deferred_event_empty_envelope": "08011200",
+		"deferred_event_first":          "12021a00",
+
 		"activation_error_record_python":           recordError,
 		"activation_error_record_python_orphan":    recordOrphan,
 		"agent_envelope_dead_letter_python":        "0a016b1080d095ffbc311a58" + recordError,

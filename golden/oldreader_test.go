@@ -16,17 +16,22 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protodesc"
 	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
 	"google.golang.org/protobuf/testing/protocmp"
 	"google.golang.org/protobuf/types/descriptorpb"
 	"google.golang.org/protobuf/types/dynamicpb"
 
+	runtimepb "github.com/beamagents/beamagents-go/proto/beam_agents/runtime/v1"
 	pb "github.com/beamagents/beamagents-go/proto/beam_agents/v1"
 )
 
-const schemaFile = "beam_agents/v1/beam_agents.proto"
+// schemaToday is every file of the schema.
+var schemaToday = []protoreflect.FileDescriptor{
+	pb.File_beam_agents_v1_beam_agents_proto, runtimepb.File_beam_agents_runtime_v1_control_proto,
+}
 
-// stages are the descriptor sets of proto/baseline, oldest first, with the names,
-// below the package, of what came with each: a reader of a stage lacks that and
+// stages are the descriptor sets of proto/baseline, oldest first, with the names, as
+// below gives them, of what came with each: a reader of a stage lacks that and
 // all that came later. An enum value is named beside its enum. The release stands
 // before the first stage that came after it.
 var stages = []struct{ name, adds string }{
@@ -37,8 +42,26 @@ var stages = []struct{ name, adds string }{
 	{"before_escalations", "Continuation.escalations"},
 	{"before_suspended", "TraceEvent.SUSPENDED"},
 	{"before_export_request", "AgentEnvelope.export_request AgentEnvelope.StateExportRequest AgentEnvelope.StateExportRequest.request_id"},
+	{"before_runtime", runtimeNames},
 	{"release", ""},
 }
+
+// runtimeNames is all that came with the runtime's own state.
+const runtimeNames = `
+	beam_agents.runtime.v1.KeyControl
+	beam_agents.runtime.v1.KeyControl.state_schema_version
+	beam_agents.runtime.v1.KeyControl.seq
+	beam_agents.runtime.v1.KeyControl.continuation
+	beam_agents.runtime.v1.KeyControl.pending
+	beam_agents.runtime.v1.KeyControl.expired_intent_ids
+	beam_agents.runtime.v1.KeyControl.ttl_mark_ms
+	beam_agents.runtime.v1.KeyControl.next_arrival
+	beam_agents.runtime.v1.KeyControl.deferred_count
+	beam_agents.runtime.v1.KeyControl.deferred_bytes
+	beam_agents.runtime.v1.KeyControl.started_ms
+	beam_agents.runtime.v1.DeferredEvent
+	beam_agents.runtime.v1.DeferredEvent.arrival
+	beam_agents.runtime.v1.DeferredEvent.envelope`
 
 // lacks is everything that a reader of the i-th stage does not know, in order.
 func lacks(i int) (names []string) {
@@ -49,8 +72,8 @@ func lacks(i int) (names []string) {
 	return names
 }
 
-// stageFile is the schema as a reader of that stage knows it.
-func stageFile(t *testing.T, name string) protoreflect.FileDescriptor {
+// stageFiles are the files of the schema as a reader of that stage knows them.
+func stageFiles(t *testing.T, name string) *protoregistry.Files {
 	t.Helper()
 	raw, err := os.ReadFile(filepath.Join("..", "proto", "baseline", name+".binpb"))
 	if err != nil {
@@ -60,43 +83,35 @@ func stageFile(t *testing.T, name string) protoreflect.FileDescriptor {
 	if err := proto.Unmarshal(raw, set); err != nil {
 		t.Fatal(err)
 	}
-	if len(set.GetFile()) != 1 || set.GetFile()[0].GetSourceCodeInfo() != nil {
-		t.Fatalf("%s is not one file without source info", name)
+	for _, file := range set.GetFile() {
+		if file.GetSourceCodeInfo() != nil {
+			t.Errorf("%s: %s has source info", name, file.GetName())
+		}
 	}
-	return linked(t, set.GetFile()[0])
+	return linked(t, set)
 }
 
-func linked(t *testing.T, file *descriptorpb.FileDescriptorProto) protoreflect.FileDescriptor {
+func linked(t *testing.T, set *descriptorpb.FileDescriptorSet) *protoregistry.Files {
 	t.Helper()
-	fd, err := protodesc.NewFile(file, nil)
+	files, err := protodesc.NewFiles(set)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if fd.Path() != schemaFile {
-		t.Fatalf("path %s", fd.Path())
-	}
-	return fd
+	return files
 }
 
-// below is name without the package.
+// below is name without the package of the wire schema.
 func below(name protoreflect.FullName) string {
 	return strings.TrimPrefix(string(name), "beam_agents.v1.")
 }
 
-// messageOf is the message of that full name in file, nil if there is none.
-func messageOf(file protoreflect.FileDescriptor, name protoreflect.FullName) protoreflect.MessageDescriptor {
-	d := protoreflect.Descriptor(file)
-	for step := range strings.SplitSeq(below(name), ".") {
-		messages := d.(interface {
-			Messages() protoreflect.MessageDescriptors
-		}).Messages()
-		md := messages.ByName(protoreflect.Name(step))
-		if md == nil {
-			return nil
-		}
-		d = md
+// messageOf is the message of that full name in files, nil if there is none.
+func messageOf(files *protoregistry.Files, name protoreflect.FullName) protoreflect.MessageDescriptor {
+	md, err := files.FindDescriptorByName(name)
+	if err != nil {
+		return nil
 	}
-	return d.(protoreflect.MessageDescriptor)
+	return md.(protoreflect.MessageDescriptor)
 }
 
 // readOld decodes b as md, a message type of an old schema, and reports where the
@@ -200,9 +215,9 @@ func unknownNumbers(m protoreflect.Message) (numbers []protowire.Number) {
 func TestOldReaders(t *testing.T) {
 	all := blobs(t)
 	for i, s := range stages {
-		file := stageFile(t, s.name)
+		files := stageFiles(t, s.name)
 		for _, b := range all {
-			md := messageOf(file, b.Message)
+			md := messageOf(files, b.Message)
 			if md == nil {
 				// Nobody sends one alone to a reader from before it.
 				if !slices.Contains(lacks(i), below(b.Message)) {
@@ -243,19 +258,28 @@ func TestOldReadersCanFail(t *testing.T) {
 		"a number of fewer bits": {"tool_intent_signed", func(m *descriptorpb.DescriptorProto) {
 			m.Field[6].Type = descriptorpb.FieldDescriptorProto_TYPE_INT32.Enum()
 		}},
+		"a message that was bytes": {"key_control", func(m *descriptorpb.DescriptorProto) {
+			m.Field[2].Type, m.Field[2].TypeName = descriptorpb.FieldDescriptorProto_TYPE_BYTES.Enum(), nil
+		}},
+		"an intent that was another message": {"key_control", func(m *descriptorpb.DescriptorProto) {
+			m.Field[3].TypeName = new(".beam_agents.v1.ToolResult")
+		}},
 		"a variant that was another": {"agent_envelope_event_empty", func(m *descriptorpb.DescriptorProto) {
 			m.Field[2].Number, m.Field[5].Number = m.Field[5].Number, m.Field[2].Number
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := lookup(t, "v1/"+tc.blob)
-			file := protodesc.ToFileDescriptorProto(pb.File_beam_agents_v1_beam_agents_proto)
-			for _, m := range file.GetMessageType() {
-				if strings.HasSuffix(string(b.Message), "."+m.GetName()) {
-					tc.edit(m)
+			set := &descriptorpb.FileDescriptorSet{}
+			for _, file := range schemaToday {
+				set.File = append(set.File, protodesc.ToFileDescriptorProto(file))
+				for _, m := range set.File[len(set.File)-1].GetMessageType() {
+					if strings.HasSuffix(string(b.Message), "."+m.GetName()) {
+						tc.edit(m)
+					}
 				}
 			}
-			if readOld(b, messageOf(linked(t, file), b.Message)) == nil {
+			if readOld(b, messageOf(linked(t, set), b.Message)) == nil {
 				t.Error("passes")
 			}
 		})
@@ -286,9 +310,14 @@ func TestOldReadersLack(t *testing.T) {
 	if diff := cmp.Diff(want, onDisk); diff != "" {
 		t.Errorf("proto/baseline (-want +got):\n%s", diff)
 	}
-	today := names(pb.File_beam_agents_v1_beam_agents_proto)
+	today := names(schemaToday...)
 	for i, s := range stages {
-		have := names(stageFile(t, s.name))
+		var files []protoreflect.FileDescriptor
+		stageFiles(t, s.name).RangeFiles(func(file protoreflect.FileDescriptor) bool {
+			files = append(files, file)
+			return true
+		})
+		have := names(files...)
 		got := slices.DeleteFunc(slices.Clone(today), func(name string) bool { return slices.Contains(have, name) })
 		if diff := cmp.Diff(lacks(i), got, cmpopts.EquateEmpty()); diff != "" {
 			t.Errorf("%s lacks (-want +got):\n%s", s.name, diff)
@@ -299,8 +328,8 @@ func TestOldReadersLack(t *testing.T) {
 	}
 }
 
-// names is everything in file, below the package, in order.
-func names(file protoreflect.FileDescriptor) (all []string) {
+// names is everything in files, in order.
+func names(files ...protoreflect.FileDescriptor) (all []string) {
 	add := func(d protoreflect.Descriptor) {
 		all = append(all, below(d.FullName()))
 	}
@@ -324,7 +353,9 @@ func names(file protoreflect.FileDescriptor) (all []string) {
 			walk(md.Messages())
 		}
 	}
-	walk(file.Messages())
+	for _, file := range files {
+		walk(file.Messages())
+	}
 	slices.Sort(all)
 	return all
 }
@@ -342,6 +373,8 @@ func TestOldReadersSee(t *testing.T) {
 		{"before_signature", "tool_intent_all_fields", "args_json attempt created_at_ms entity_key expires_at_ms intent_id kind seq step_index tool_name trace_id", []protowire.Number{12, 13, 14}},
 		{"before_signature", "tool_intent_future_field", "args_json created_at_ms entity_key expires_at_ms intent_id kind seq step_index tool_name", []protowire.Number{12, 13, 14, 500}},
 		{"release", "tool_intent_future_field", "args_json created_at_ms entity_key expires_at_ms intent_id kind seq signature signature_scheme signing_key_id step_index tool_name", []protowire.Number{500}},
+		{"release", "key_control_newer", "continuation deferred_bytes deferred_count expired_intent_ids next_arrival pending seq started_ms state_schema_version ttl_mark_ms", []protowire.Number{500}},
+		{"release", "deferred_event_newer", "arrival envelope", []protowire.Number{500}},
 		{"before_escalations", "continuation_escalated", "adapter deadline_ms pending_intent_ids seq snapshot state_schema_version step_index suspended_at_ms", []protowire.Number{9}},
 		{"before_export_request", "agent_envelope_export", "entity_key event_time_ms", []protowire.Number{6}},
 		{"before_export_request", "agent_envelope_export_empty", "", []protowire.Number{6}},
@@ -350,7 +383,7 @@ func TestOldReadersSee(t *testing.T) {
 	} {
 		t.Run(tc.stage+"/"+tc.blob, func(t *testing.T) {
 			b := lookup(t, "v1/"+tc.blob)
-			m := dynamicpb.NewMessage(messageOf(stageFile(t, tc.stage), b.Message))
+			m := dynamicpb.NewMessage(messageOf(stageFiles(t, tc.stage), b.Message))
 			if err := proto.Unmarshal(b.Bytes, m); err != nil {
 				t.Fatal(err)
 			}
@@ -374,7 +407,7 @@ func TestOldReadersSee(t *testing.T) {
 	}
 
 	// A new enum number stays the number, without a name.
-	m := dynamicpb.NewMessage(messageOf(stageFile(t, "before_suspended"), "beam_agents.v1.TraceEvent"))
+	m := dynamicpb.NewMessage(messageOf(stageFiles(t, "before_suspended"), "beam_agents.v1.TraceEvent"))
 	if err := proto.Unmarshal(lookup(t, "v1/trace_event_suspended").Bytes, m); err != nil {
 		t.Fatal(err)
 	}
@@ -390,9 +423,10 @@ func TestStagesHaveBlobs(t *testing.T) {
 	for stage, name := range map[string]string{
 		"before_kind": "tool_intent", "before_trace_id": "tool_intent_approval", "before_signature": "tool_intent_traced",
 		"before_escalations": "continuation", "before_suspended": "trace_event", "before_export_request": "agent_envelope",
+		"before_runtime": "agent_envelope_export",
 	} {
 		b := lookup(t, "v1/"+name)
-		m := dynamicpb.NewMessage(messageOf(stageFile(t, stage), b.Message))
+		m := dynamicpb.NewMessage(messageOf(stageFiles(t, stage), b.Message))
 		if err := proto.Unmarshal(b.Bytes, m); err != nil || len(m.GetUnknown()) > 0 {
 			t.Errorf("%s is not from %s: %v, unknown %v", name, stage, err, unknownNumbers(m))
 		}

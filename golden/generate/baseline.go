@@ -3,16 +3,19 @@ package main
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protodesc"
 	"google.golang.org/protobuf/types/descriptorpb"
 
+	runtimepb "github.com/beamagents/beamagents-go/proto/beam_agents/runtime/v1"
 	pb "github.com/beamagents/beamagents-go/proto/beam_agents/v1"
 )
 
-// A stage is something that the schema learned: the names, below the package, of
-// the fields, enums, enum values and messages that came with it.
+// A stage is something that the schema learned: the names of the fields, enums, enum
+// values and messages that came with it, without beam_agents.v1 in front, and the paths
+// of files.
 type stage struct {
 	name string
 	adds []string
@@ -37,40 +40,49 @@ func history() []stage {
 		// StateSnapshot came with this one too. It stays in all sets, so that
 		// what it carries is read with the old shapes.
 		{"export_request", []string{"AgentEnvelope.export_request", "AgentEnvelope.StateExportRequest"}},
+		// The state of the runtime, which only this module ever reads.
+		{"runtime", []string{"beam_agents/runtime/v1/control.proto"}},
 	}
 }
 
 func baselineFiles() (map[string][]byte, error) {
-	file := protodesc.ToFileDescriptorProto(pb.File_beam_agents_v1_beam_agents_proto)
-	release, err := descriptorSet(file)
+	set := schemaToday()
+	release, err := encodeSet(set)
 	if err != nil {
 		return nil, err
 	}
 	files := map[string][]byte{releaseFile: release}
 	for _, s := range slices.Backward(history()) {
 		for _, name := range s.adds {
-			if !cut(file, name) {
+			if !cut(set, name) {
 				return nil, fmt.Errorf("generate: stage %s: the schema has no %s", s.name, name)
 			}
 		}
-		if files["before_"+s.name+".binpb"], err = descriptorSet(file); err != nil {
+		if files["before_"+s.name+".binpb"], err = encodeSet(set); err != nil {
 			return nil, fmt.Errorf("generate: stage %s: %w", s.name, err)
 		}
 	}
 	return files, nil
 }
 
-func descriptorSet(file *descriptorpb.FileDescriptorProto) ([]byte, error) {
-	set := &descriptorpb.FileDescriptorSet{File: []*descriptorpb.FileDescriptorProto{file}}
+// schemaToday is every file, what one imports before it.
+func schemaToday() *descriptorpb.FileDescriptorSet {
+	return &descriptorpb.FileDescriptorSet{File: []*descriptorpb.FileDescriptorProto{
+		protodesc.ToFileDescriptorProto(pb.File_beam_agents_v1_beam_agents_proto),
+		protodesc.ToFileDescriptorProto(runtimepb.File_beam_agents_runtime_v1_control_proto),
+	}}
+}
+
+func encodeSet(set *descriptorpb.FileDescriptorSet) ([]byte, error) {
 	if _, err := protodesc.NewFiles(set); err != nil {
 		return nil, fmt.Errorf("generate: %w", err)
 	}
 	return proto.MarshalOptions{Deterministic: true}.Marshal(set)
 }
 
-// cut takes the element of that name out of file and reports whether it was
+// cut takes the file or the element of that name out of set and reports whether it was
 // there.
-func cut(file *descriptorpb.FileDescriptorProto, name string) bool {
+func cut(set *descriptorpb.FileDescriptorSet, name string) bool {
 	found := false
 	hit := func(full string) bool {
 		found = found || full == name
@@ -94,7 +106,11 @@ func cut(file *descriptorpb.FileDescriptorProto, name string) bool {
 		}
 		return slices.DeleteFunc(messages, func(m *descriptorpb.DescriptorProto) bool { return hit(prefix + m.GetName()) })
 	}
-	file.EnumType = cutEnums("", file.EnumType)
-	file.MessageType = cutMessages("", file.MessageType)
+	set.File = slices.DeleteFunc(set.File, func(f *descriptorpb.FileDescriptorProto) bool { return hit(f.GetName()) })
+	for _, file := range set.File {
+		prefix := strings.TrimPrefix(file.GetPackage()+".", "beam_agents.v1.")
+		file.EnumType = cutEnums(prefix, file.EnumType)
+		file.MessageType = cutMessages(prefix, file.MessageType)
+	}
 	return found
 }

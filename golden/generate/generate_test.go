@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -170,6 +171,46 @@ func TestSame(t *testing.T) {
 	}
 	if !same(releaseFile, []byte("old"), []byte("new")) || same("before_kind.binpb", []byte("old"), []byte("new")) {
 		t.Error("of the descriptors the release alone may differ from today's")
+	}
+}
+
+// TestSchemaToday: a file that is missing here is in no release, and so not protected.
+func TestSchemaToday(t *testing.T) {
+	var got, want []string
+	for _, file := range schemaToday().GetFile() {
+		got = append(got, file.GetName())
+	}
+	proto := os.DirFS("../../proto")
+	if err := fs.WalkDir(proto, ".", func(file string, _ fs.DirEntry, err error) error {
+		if strings.HasSuffix(file, ".proto") {
+			want = append(want, file)
+		}
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	slices.Sort(got)
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("files (-in proto +here):\n%s", diff)
+	}
+}
+
+func TestCut(t *testing.T) {
+	before := schemaToday()
+	for name, lost := range map[string]string{
+		"ToolIntent.kind": "kind", "ToolIntent.Kind": "Kind", "TraceEvent.EventType.SUSPENDED": "SUSPENDED", "MemoryEntry": "MemoryEntry",
+		"AgentEnvelope.StateExportRequest": "StateExportRequest", "beam_agents.runtime.v1.KeyControl.seq": "seq",
+		"beam_agents.runtime.v1.DeferredEvent": "DeferredEvent", "beam_agents/runtime/v1/control.proto": "beam_agents/runtime/v1/control.proto",
+	} {
+		set := schemaToday()
+		if !cut(set, name) || proto.Size(set) >= proto.Size(before)-len(lost) {
+			t.Errorf("%s was not cut", name)
+		}
+	}
+	for _, name := range []string{"", "KeyControl", "ToolIntent.nothing", "beam_agents.v1.ToolIntent", "beam_agents.runtime.v1", "control.proto"} {
+		if set := schemaToday(); cut(set, name) || !proto.Equal(set, before) {
+			t.Errorf("%q was cut", name)
+		}
 	}
 }
 

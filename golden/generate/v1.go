@@ -41,6 +41,7 @@ func v1() []blob {
 	return slices.Concat(
 		memoryBlobs(), continuations(), llmCacheBlobs(), toolIntents(), toolResults(),
 		traceEvents(), approvalsAndRequests(), errorRecords(), agentEnvelopes(), stateSnapshots(),
+		runtimeState(),
 	)
 }
 

@@ -2,6 +2,7 @@ package beamagentspb_test
 
 import (
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -13,10 +14,11 @@ import (
 	"google.golang.org/protobuf/types/descriptorpb"
 
 	pb "github.com/beamagents/beamagents-go/proto/beam_agents/v1"
+	"github.com/beamagents/beamagents-go/proto/internal/schema"
 )
 
-// schema is the whole of beam_agents.v1. It changes only by added lines.
-const schema = `
+// schemaText is the whole of beam_agents.v1. It changes only by added lines.
+const schemaText = `
 file beam_agents/v1/beam_agents.proto proto3
 package beam_agents.v1
 go_package github.com/beamagents/beamagents-go/proto/beam_agents/v1;beamagentspb
@@ -137,149 +139,43 @@ message StateSnapshot
   9 request_id string
 `
 
-// render writes file in the form of schema.
-func render(file protoreflect.FileDescriptor) string {
-	var out strings.Builder
-	options, _ := file.Options().(*descriptorpb.FileOptions)
-	fmt.Fprintf(&out, "\nfile %s %v\npackage %s\ngo_package %s\n\n", file.Path(), file.Syntax(), file.Package(), options.GetGoPackage())
-	short := func(d protoreflect.Descriptor) string {
-		return strings.TrimPrefix(string(d.FullName()), string(file.Package())+".")
-	}
-	typeOf := func(fd protoreflect.FieldDescriptor) string {
-		switch {
-		case fd.Message() != nil:
-			return short(fd.Message())
-		case fd.Enum() != nil:
-			return short(fd.Enum())
-		}
-		return fd.Kind().String()
-	}
-	var messages func(protoreflect.MessageDescriptors)
-	enums := func(all protoreflect.EnumDescriptors) {
-		for ed := range elements(all) {
-			fmt.Fprintf(&out, "enum %s\n", short(ed))
-			for v := range elements(ed.Values()) {
-				fmt.Fprintf(&out, "  %d %s\n", v.Number(), v.Name())
-			}
-		}
-	}
-	messages = func(all protoreflect.MessageDescriptors) {
-		for md := range elements(all) {
-			if md.IsMapEntry() {
-				continue
-			}
-			fmt.Fprintf(&out, "message %s\n", short(md))
-			for fd := range elements(md.Fields()) {
-				fmt.Fprintf(&out, "  %d %s ", fd.Number(), fd.Name())
-				switch {
-				case fd.IsMap():
-					fmt.Fprintf(&out, "map<%s, %s>", typeOf(fd.MapKey()), typeOf(fd.MapValue()))
-				case fd.IsList():
-					out.WriteString("repeated " + typeOf(fd))
-				default:
-					out.WriteString(typeOf(fd))
-				}
-				switch one := fd.ContainingOneof(); {
-				case one != nil && !one.IsSynthetic():
-					fmt.Fprintf(&out, " oneof %s", one.Name())
-				case fd.HasOptionalKeyword():
-					out.WriteString(" optional")
-				}
-				out.WriteByte('\n')
-			}
-			for i := range md.ReservedRanges().Len() {
-				fmt.Fprintf(&out, "  reserved %v\n", md.ReservedRanges().Get(i))
-			}
-			for i := range md.ReservedNames().Len() {
-				fmt.Fprintf(&out, "  reserved %q\n", md.ReservedNames().Get(i))
-			}
-			enums(md.Enums())
-			messages(md.Messages())
-		}
-	}
-	enums(file.Enums())
-	messages(file.Messages())
-	return out.String()
-}
-
-// elements ranges over a list of descriptors.
-func elements[D any](list interface {
-	Len() int
-	Get(int) D
-},
-) func(func(D) bool) {
-	return func(yield func(D) bool) {
-		for i := range list.Len() {
-			if !yield(list.Get(i)) {
-				return
-			}
-		}
-	}
-}
-
 func TestSchema(t *testing.T) {
-	if diff := cmp.Diff(schema, render(pb.File_beam_agents_v1_beam_agents_proto)); diff != "" {
+	if diff := cmp.Diff(schemaText, schema.Text(pb.File_beam_agents_v1_beam_agents_proto)); diff != "" {
 		t.Errorf("schema (-want +got):\n%s", diff)
 	}
 }
 
-// Golden blobs are frozen and hold these numbers as unknown, so no field or enum
-// value may ever get one.
-const (
-	goldenFirst, goldenLast = 500, 599
-	goldenUnknown           = 99
-)
-
-// ruleBreaches lists where file breaks a rule that holds for whatever the schema
-// will learn.
-func ruleBreaches(file protoreflect.FileDescriptor) (breaches []string) {
-	var maps []string
-	enums := func(all protoreflect.EnumDescriptors) {
-		for ed := range elements(all) {
-			if zero := ed.Values().ByNumber(0); zero == nil || !strings.HasSuffix(string(zero.Name()), "_UNSPECIFIED") {
-				breaches = append(breaches, fmt.Sprintf("the zero value of %s is not _UNSPECIFIED", ed.FullName()))
-			}
-			for v := range elements(ed.Values()) {
-				if v.Number() == goldenUnknown || v.Number() < 0 {
-					breaches = append(breaches, fmt.Sprintf("%s has number %d, which golden blobs hold as unknown", v.FullName(), v.Number()))
-				}
-			}
+func TestAdditive(t *testing.T) {
+	today := pb.File_beam_agents_v1_beam_agents_proto
+	all, err := schema.Baselines(os.DirFS("../../baseline"), today.Path())
+	if err != nil || len(all) < 2 || all["release"] == nil {
+		t.Fatalf("baselines %v, %v", all, err)
+	}
+	for name, old := range all {
+		if problems := schema.NotAdditive(old, today); len(problems) > 0 {
+			t.Errorf("since %s: %q", name, problems)
+		}
+		// A stage of its history lacks something.
+		if problems := schema.NotAdditive(today, old); len(problems) == 0 && name != "release" && name != "before_runtime" {
+			t.Errorf("%s is the schema of today", name)
 		}
 	}
-	var messages func(protoreflect.MessageDescriptors)
-	messages = func(all protoreflect.MessageDescriptors) {
-		for md := range elements(all) {
-			for fd := range elements(md.Fields()) {
-				if fd.IsMap() {
-					maps = append(maps, string(fd.FullName()))
-				}
-				if fd.Number() >= goldenFirst && fd.Number() <= goldenLast {
-					breaches = append(breaches, fmt.Sprintf("%s has number %d, which golden blobs hold as unknown", fd.FullName(), fd.Number()))
-				}
-				if fd.HasOptionalKeyword() {
-					breaches = append(breaches, fmt.Sprintf("%s is optional", fd.FullName()))
-				}
-			}
-			enums(md.Enums())
-			messages(md.Messages())
-		}
-	}
-	enums(file.Enums())
-	messages(file.Messages())
-	if !slices.Equal(maps, []string{"beam_agents.v1.TraceEvent.attributes"}) {
-		breaches = append(breaches, fmt.Sprintf("maps are %q, not TraceEvent.attributes alone", maps))
-	}
+}
 
-	// Signatures cover the encoding of a ToolIntent without fields 12 to 14. It
-	// is the same for every verifier only while new fields sort behind the known
-	// ones and no oneof is encoded in an order of its own.
+// intentBreaches lists where file breaks a rule of ToolIntent. Signatures cover the
+// encoding of a ToolIntent without fields 12 to 14. It is the same for every verifier only
+// while new fields sort behind the known ones and no oneof is encoded in an order of its
+// own.
+func intentBreaches(file protoreflect.FileDescriptor) (breaches []string) {
 	const signature = 14
 	intent := file.Messages().ByName("ToolIntent")
 	if intent.Oneofs().Len() > 0 {
 		breaches = append(breaches, "ToolIntent has a oneof")
 	}
-	for fd := range elements(intent.Fields()) {
-		if known := (&pb.ToolIntent{}).ProtoReflect().Descriptor().Fields().ByNumber(fd.Number()); fd.Number() <= signature && (known == nil || known.Name() != fd.Name()) {
+	known := (&pb.ToolIntent{}).ProtoReflect().Descriptor().Fields()
+	for i := range intent.Fields().Len() {
+		fd := intent.Fields().Get(i)
+		if known := known.ByNumber(fd.Number()); fd.Number() <= signature && (known == nil || known.Name() != fd.Name()) {
 			breaches = append(breaches, fmt.Sprintf("new field %s of ToolIntent has number %d", fd.Name(), fd.Number()))
 		}
 	}
@@ -287,100 +183,48 @@ func ruleBreaches(file protoreflect.FileDescriptor) (breaches []string) {
 }
 
 func TestRules(t *testing.T) {
-	if breaches := ruleBreaches(pb.File_beam_agents_v1_beam_agents_proto); len(breaches) > 0 {
+	file := pb.File_beam_agents_v1_beam_agents_proto
+	breaches := append(schema.Breaches(file, "beam_agents.v1.TraceEvent.attributes"), intentBreaches(file)...)
+	if len(breaches) > 0 {
 		t.Error(breaches)
 	}
 }
 
-// altered is the schema after edit.
-func altered(t *testing.T, edit func(*descriptorpb.FileDescriptorProto)) protoreflect.FileDescriptor {
-	t.Helper()
-	file := protodesc.ToFileDescriptorProto(pb.File_beam_agents_v1_beam_agents_proto)
-	edit(file)
-	fd, err := protodesc.NewFile(file, nil)
-	if err != nil {
-		t.Fatal(err)
+func TestIntentRulesCanFail(t *testing.T) {
+	newcomer := func(number int32) *descriptorpb.FieldDescriptorProto {
+		return &descriptorpb.FieldDescriptorProto{
+			Name: new("newcomer"), Number: &number,
+			Type:  descriptorpb.FieldDescriptorProto_TYPE_INT64.Enum(),
+			Label: descriptorpb.FieldDescriptorProto_LABEL_OPTIONAL.Enum(),
+		}
 	}
-	return fd
-}
-
-// messageNamed finds a top-level message to alter.
-func messageNamed(t *testing.T, file *descriptorpb.FileDescriptorProto, name string) *descriptorpb.DescriptorProto {
-	t.Helper()
-	i := slices.IndexFunc(file.GetMessageType(), func(m *descriptorpb.DescriptorProto) bool { return m.GetName() == name })
-	if i < 0 {
-		t.Fatalf("no message %s", name)
-	}
-	return file.GetMessageType()[i]
-}
-
-func newField(name string, number int32) *descriptorpb.FieldDescriptorProto {
-	return &descriptorpb.FieldDescriptorProto{
-		Name: &name, Number: &number,
-		Type:  descriptorpb.FieldDescriptorProto_TYPE_INT64.Enum(),
-		Label: descriptorpb.FieldDescriptorProto_LABEL_OPTIONAL.Enum(),
-	}
-}
-
-func TestRulesCanFail(t *testing.T) {
 	for name, tc := range map[string]struct {
-		edit func(*descriptorpb.FileDescriptorProto)
+		edit func(intent *descriptorpb.DescriptorProto)
 		want string // "" is no breach
 	}{
-		"a field above all": {func(f *descriptorpb.FileDescriptorProto) {
-			m := messageNamed(t, f, "ToolIntent")
-			m.Field = append(m.Field, newField("newcomer", 100))
+		"a field above all": {func(m *descriptorpb.DescriptorProto) {
+			m.Field = append(m.Field, newcomer(100))
 		}, ""},
-		"a field that takes a number": {func(f *descriptorpb.FileDescriptorProto) {
-			m := messageNamed(t, f, "ToolIntent")
-			m.Field[8] = newField("newcomer", 9)
+		"a field that takes a number": {func(m *descriptorpb.DescriptorProto) {
+			m.Field[8] = newcomer(9)
 		}, "new field newcomer of ToolIntent has number 9"},
-		"a oneof": {func(f *descriptorpb.FileDescriptorProto) {
-			m := messageNamed(t, f, "ToolIntent")
-			field := newField("newcomer", 100)
+		"a oneof": {func(m *descriptorpb.DescriptorProto) {
+			field := newcomer(100)
 			field.OneofIndex = proto.Int32(0)
 			m.Field = append(m.Field, field)
 			m.OneofDecl = append(m.OneofDecl, &descriptorpb.OneofDescriptorProto{Name: new("choice")})
 		}, "ToolIntent has a oneof"},
-		"a second map": {func(f *descriptorpb.FileDescriptorProto) {
-			m := messageNamed(t, f, "ToolResult")
-			entry := proto.CloneOf(messageNamed(t, f, "TraceEvent").GetNestedType()[0])
-			m.NestedType = append(m.NestedType, entry)
-			m.Field = append(m.Field, &descriptorpb.FieldDescriptorProto{
-				Name: new("attributes"), Number: proto.Int32(100), TypeName: new(".beam_agents.v1.ToolResult.AttributesEntry"),
-				Type: descriptorpb.FieldDescriptorProto_TYPE_MESSAGE.Enum(), Label: descriptorpb.FieldDescriptorProto_LABEL_REPEATED.Enum(),
-			})
-		}, `maps are ["beam_agents.v1.ToolResult.attributes" "beam_agents.v1.TraceEvent.attributes"], not TraceEvent.attributes alone`},
-		"the map gone": {func(f *descriptorpb.FileDescriptorProto) {
-			m := messageNamed(t, f, "TraceEvent")
-			m.Field, m.NestedType = slices.Delete(m.GetField(), 7, 8), nil
-		}, "maps are [], not TraceEvent.attributes alone"},
-		"a zero with a meaning": {func(f *descriptorpb.FileDescriptorProto) {
-			messageNamed(t, f, "ToolResult").GetEnumType()[0].GetValue()[0].Name = new("UNKNOWN")
-		}, "the zero value of beam_agents.v1.ToolResult.Status is not _UNSPECIFIED"},
-		"a golden field number": {func(f *descriptorpb.FileDescriptorProto) {
-			m := messageNamed(t, f, "ToolIntent")
-			m.Field = append(m.Field, newField("newcomer", 500))
-		}, "beam_agents.v1.ToolIntent.newcomer has number 500, which golden blobs hold as unknown"},
-		"a golden enum number": {func(f *descriptorpb.FileDescriptorProto) {
-			e := messageNamed(t, f, "ToolResult").GetEnumType()[0]
-			e.Value = append(e.Value, &descriptorpb.EnumValueDescriptorProto{Name: new("NEWCOMER"), Number: proto.Int32(99)})
-		}, "beam_agents.v1.ToolResult.NEWCOMER has number 99, which golden blobs hold as unknown"},
-		"an optional field": {func(f *descriptorpb.FileDescriptorProto) {
-			m := messageNamed(t, f, "MemoryBlob")
-			field := newField("newcomer", 100)
-			field.OneofIndex, field.Proto3Optional = proto.Int32(0), new(true)
-			m.Field = append(m.Field, field)
-			m.OneofDecl = append(m.OneofDecl, &descriptorpb.OneofDescriptorProto{Name: new("_newcomer")})
-		}, "beam_agents.v1.MemoryBlob.newcomer is optional"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			file := altered(t, tc.edit)
-			if got := strings.Join(ruleBreaches(file), "; "); got != tc.want {
-				t.Errorf("breaches %q, want %q", got, tc.want)
+			altered := protodesc.ToFileDescriptorProto(pb.File_beam_agents_v1_beam_agents_proto)
+			i := slices.IndexFunc(altered.GetMessageType(), func(m *descriptorpb.DescriptorProto) bool { return m.GetName() == "ToolIntent" })
+			tc.edit(altered.GetMessageType()[i])
+			file, err := protodesc.NewFile(altered, nil)
+			if err != nil {
+				t.Fatal(err)
 			}
-			if render(file) == schema {
-				t.Error("render does not show it")
+			if got := strings.Join(intentBreaches(file), "; "); got != tc.want {
+				t.Errorf("breaches %q, want %q", got, tc.want)
 			}
 		})
 	}

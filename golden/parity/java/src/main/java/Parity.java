@@ -74,8 +74,11 @@ public final class Parity {
 
   private static Map<String, Descriptor> types(Path schema) throws Exception {
     Map<String, Descriptor> types = new HashMap<>();
+    Map<String, FileDescriptor> files = new HashMap<>(); // a file comes after its imports
     for (FileDescriptorProto file : FileDescriptorSet.parseFrom(Files.readAllBytes(schema)).getFileList()) {
-      add(types, FileDescriptor.buildFrom(file, new FileDescriptor[0]).getMessageTypes());
+      FileDescriptor[] imports = file.getDependencyList().stream().map(files::get).toArray(FileDescriptor[]::new);
+      files.put(file.getName(), FileDescriptor.buildFrom(file, imports));
+      add(types, files.get(file.getName()).getMessageTypes());
     }
     return types;
   }

@@ -1,12 +1,11 @@
-package beamagentspb_test
+package schema_test
 
 import (
-	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"testing/fstest"
 
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protodesc"
@@ -14,136 +13,93 @@ import (
 	"google.golang.org/protobuf/types/descriptorpb"
 
 	pb "github.com/beamagents/beamagents-go/proto/beam_agents/v1"
+	"github.com/beamagents/beamagents-go/proto/internal/schema"
 )
 
-// notAdditive lists what keeps now from reading, unchanged in number, type and
-// name, everything that old defines. A field or enum value may go only where its
-// number and its name are reserved.
-func notAdditive(old, now protoreflect.FileDescriptor) (problems []string) {
-	report := func(format string, args ...any) { problems = append(problems, fmt.Sprintf(format, args...)) }
-	if old.Package() != now.Package() {
-		report("package %s is %s", old.Package(), now.Package())
-	}
-	enums := func(oldEnums, nowEnums protoreflect.EnumDescriptors) {
-		for ed := range elements(oldEnums) {
-			nowEd := nowEnums.ByName(ed.Name())
-			if nowEd == nil {
-				report("enum %s is gone", ed.FullName())
-				continue
-			}
-			for v := range elements(ed.Values()) {
-				got := nowEd.Values().ByNumber(v.Number())
-				switch {
-				case got != nil && got.Name() != v.Name():
-					report("%d of %s is %s, was %s", v.Number(), ed.FullName(), got.Name(), v.Name())
-				case got == nil && (!nowEd.ReservedRanges().Has(v.Number()) || !nowEd.ReservedNames().Has(v.Name())):
-					report("%s is gone and not reserved", v.FullName())
-				}
-			}
-			for v := range elements(nowEd.Values()) {
-				if ed.ReservedRanges().Has(v.Number()) || ed.ReservedNames().Has(v.Name()) {
-					report("%s was reserved", v.FullName())
-				}
-			}
-		}
-	}
-	var messages func(oldMessages, nowMessages protoreflect.MessageDescriptors)
-	messages = func(oldMessages, nowMessages protoreflect.MessageDescriptors) {
-		for md := range elements(oldMessages) {
-			nowMd := nowMessages.ByName(md.Name())
-			if nowMd == nil {
-				report("message %s is gone", md.FullName())
-				continue
-			}
-			for fd := range elements(md.Fields()) {
-				got := nowMd.Fields().ByNumber(fd.Number())
-				switch {
-				case got != nil && wireShape(got) != wireShape(fd):
-					report("field %d of %s is %q, was %q", fd.Number(), md.FullName(), wireShape(got), wireShape(fd))
-				case got == nil && (!nowMd.ReservedRanges().Has(fd.Number()) || !nowMd.ReservedNames().Has(fd.Name())):
-					report("%s is gone and not reserved", fd.FullName())
-				}
-			}
-			for fd := range elements(nowMd.Fields()) {
-				if md.ReservedRanges().Has(fd.Number()) || md.ReservedNames().Has(fd.Name()) {
-					report("%s was reserved", fd.FullName())
-				}
-			}
-			enums(md.Enums(), nowMd.Enums())
-			messages(md.Messages(), nowMd.Messages())
-		}
-	}
-	enums(old.Enums(), now.Enums())
-	messages(old.Messages(), now.Messages())
-	return problems
-}
-
-// wireShape is all of a field that its encodings, binary and JSON, depend on.
-func wireShape(fd protoreflect.FieldDescriptor) string {
-	parts := []string{string(fd.Name()), fd.JSONName(), fd.Cardinality().String(), fd.Kind().String()}
-	switch {
-	case fd.Message() != nil:
-		parts = append(parts, string(fd.Message().FullName()))
-	case fd.Enum() != nil:
-		parts = append(parts, string(fd.Enum().FullName()))
-	}
-	if fd.HasPresence() {
-		parts = append(parts, "presence")
-	}
-	if fd.IsPacked() {
-		parts = append(parts, "packed")
-	}
-	if fd.IsMap() {
-		parts = append(parts, "map")
-	}
-	if one := fd.ContainingOneof(); one != nil {
-		parts = append(parts, "oneof", string(one.Name()))
-	}
-	return strings.Join(parts, " ")
-}
-
-func baselines(t *testing.T) map[string]protoreflect.FileDescriptor {
+// altered is the schema after edit.
+func altered(t *testing.T, edit func(*descriptorpb.FileDescriptorProto)) protoreflect.FileDescriptor {
 	t.Helper()
-	files, err := filepath.Glob("../../baseline/*.binpb")
-	if err != nil || len(files) < 2 {
-		t.Fatalf("baselines: %q, %v", files, err)
+	file := protodesc.ToFileDescriptorProto(pb.File_beam_agents_v1_beam_agents_proto)
+	edit(file)
+	fd, err := protodesc.NewFile(file, nil)
+	if err != nil {
+		t.Fatal(err)
 	}
-	all := map[string]protoreflect.FileDescriptor{}
-	for _, name := range files {
-		raw, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		set := &descriptorpb.FileDescriptorSet{}
-		if err := proto.Unmarshal(raw, set); err != nil {
-			t.Fatal(err)
-		}
-		for _, file := range set.GetFile() {
-			if all[filepath.Base(name)], err = protodesc.NewFile(file, nil); err != nil {
-				t.Fatal(err)
+	return fd
+}
+
+// messageNamed finds a top-level message to alter.
+func messageNamed(t *testing.T, file *descriptorpb.FileDescriptorProto, name string) *descriptorpb.DescriptorProto {
+	t.Helper()
+	i := slices.IndexFunc(file.GetMessageType(), func(m *descriptorpb.DescriptorProto) bool { return m.GetName() == name })
+	if i < 0 {
+		t.Fatalf("no message %s", name)
+	}
+	return file.GetMessageType()[i]
+}
+
+func newField(name string, number int32) *descriptorpb.FieldDescriptorProto {
+	return &descriptorpb.FieldDescriptorProto{
+		Name: &name, Number: &number,
+		Type:  descriptorpb.FieldDescriptorProto_TYPE_INT64.Enum(),
+		Label: descriptorpb.FieldDescriptorProto_LABEL_OPTIONAL.Enum(),
+	}
+}
+
+func TestBreaches(t *testing.T) {
+	for name, tc := range map[string]struct {
+		edit func(*descriptorpb.FileDescriptorProto)
+		want string // "" is no breach
+	}{
+		"a field": {func(f *descriptorpb.FileDescriptorProto) {
+			m := messageNamed(t, f, "ToolIntent")
+			m.Field = append(m.Field, newField("newcomer", 100))
+		}, ""},
+		"a second map": {func(f *descriptorpb.FileDescriptorProto) {
+			m := messageNamed(t, f, "ToolResult")
+			entry := proto.CloneOf(messageNamed(t, f, "TraceEvent").GetNestedType()[0])
+			m.NestedType = append(m.NestedType, entry)
+			m.Field = append(m.Field, &descriptorpb.FieldDescriptorProto{
+				Name: new("attributes"), Number: proto.Int32(100), TypeName: new(".beam_agents.v1.ToolResult.AttributesEntry"),
+				Type: descriptorpb.FieldDescriptorProto_TYPE_MESSAGE.Enum(), Label: descriptorpb.FieldDescriptorProto_LABEL_REPEATED.Enum(),
+			})
+		}, `maps are ["beam_agents.v1.ToolResult.attributes" "beam_agents.v1.TraceEvent.attributes"], want ["beam_agents.v1.TraceEvent.attributes"]`},
+		"the map gone": {func(f *descriptorpb.FileDescriptorProto) {
+			m := messageNamed(t, f, "TraceEvent")
+			m.Field, m.NestedType = slices.Delete(m.GetField(), 7, 8), nil
+		}, `maps are [], want ["beam_agents.v1.TraceEvent.attributes"]`},
+		"a zero with a meaning": {func(f *descriptorpb.FileDescriptorProto) {
+			messageNamed(t, f, "ToolResult").GetEnumType()[0].GetValue()[0].Name = new("UNKNOWN")
+		}, "the zero value of beam_agents.v1.ToolResult.Status is not _UNSPECIFIED"},
+		"a golden field number": {func(f *descriptorpb.FileDescriptorProto) {
+			m := messageNamed(t, f, "ToolIntent")
+			m.Field = append(m.Field, newField("newcomer", 500))
+		}, "beam_agents.v1.ToolIntent.newcomer has number 500, which golden blobs hold as unknown"},
+		"a golden enum number": {func(f *descriptorpb.FileDescriptorProto) {
+			e := messageNamed(t, f, "ToolResult").GetEnumType()[0]
+			e.Value = append(e.Value, &descriptorpb.EnumValueDescriptorProto{Name: new("NEWCOMER"), Number: proto.Int32(99)})
+		}, "beam_agents.v1.ToolResult.NEWCOMER has number 99, which golden blobs hold as unknown"},
+		"an optional field": {func(f *descriptorpb.FileDescriptorProto) {
+			m := messageNamed(t, f, "MemoryBlob")
+			field := newField("newcomer", 100)
+			field.OneofIndex, field.Proto3Optional = proto.Int32(0), new(true)
+			m.Field = append(m.Field, field)
+			m.OneofDecl = append(m.OneofDecl, &descriptorpb.OneofDescriptorProto{Name: new("_newcomer")})
+		}, "beam_agents.v1.MemoryBlob.newcomer is optional"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			file := altered(t, tc.edit)
+			if got := strings.Join(schema.Breaches(file, "beam_agents.v1.TraceEvent.attributes"), "; "); got != tc.want {
+				t.Errorf("breaches %q, want %q", got, tc.want)
 			}
-		}
-	}
-	return all
-}
-
-func TestAdditive(t *testing.T) {
-	all := baselines(t)
-	if all["release.binpb"] == nil {
-		t.Error("no release")
-	}
-	for name, old := range all {
-		if problems := notAdditive(old, pb.File_beam_agents_v1_beam_agents_proto); len(problems) > 0 {
-			t.Errorf("since %s: %q", name, problems)
-		}
-		// A stage of the history lacks something.
-		if problems := notAdditive(pb.File_beam_agents_v1_beam_agents_proto, old); len(problems) == 0 && name != "release.binpb" {
-			t.Errorf("%s is the schema of today", name)
-		}
+			if schema.Text(file) == schema.Text(pb.File_beam_agents_v1_beam_agents_proto) {
+				t.Error("Text does not show it")
+			}
+		})
 	}
 }
 
-func TestAdditiveCanFail(t *testing.T) {
+func TestNotAdditive(t *testing.T) {
 	today := pb.File_beam_agents_v1_beam_agents_proto
 	reserve := func(m *descriptorpb.DescriptorProto, number int32, name string) {
 		m.ReservedRange = append(m.ReservedRange, &descriptorpb.DescriptorProto_ReservedRange{Start: &number, End: new(number + 1)})
@@ -217,7 +173,7 @@ func TestAdditiveCanFail(t *testing.T) {
 			now := altered(t, func(f *descriptorpb.FileDescriptorProto) {
 				tc.edit(messageNamed(t, f, "ToolIntent"), messageNamed(t, f, "ToolResult"), messageNamed(t, f, "AgentEnvelope"))
 			})
-			got := notAdditive(today, now)
+			got := schema.NotAdditive(today, now)
 			if (len(got) == 0) != (tc.want == "") || !strings.Contains(strings.Join(got, "; "), tc.want) {
 				t.Errorf("problems %q, want %q", got, tc.want)
 			}
@@ -235,7 +191,34 @@ func TestAdditiveCanFail(t *testing.T) {
 		m.Field = append(m.Field, newField("fresh", 200), newField("old_field", 201))
 		m.EnumType[0].Value = append(m.EnumType[0].Value, &descriptorpb.EnumValueDescriptorProto{Name: new("OLD"), Number: proto.Int32(50)})
 	})
-	if got := notAdditive(reserved, back); len(got) != 3 {
+	if got := schema.NotAdditive(reserved, back); len(got) != 3 {
 		t.Errorf("reuse of what was reserved: %q", got)
+	}
+}
+
+func TestBaselines(t *testing.T) {
+	baseline := os.DirFS("../../baseline")
+	for path, want := range map[string]bool{ // whether the oldest set has it
+		"beam_agents/v1/beam_agents.proto":     true,
+		"beam_agents/runtime/v1/control.proto": false,
+	} {
+		all, err := schema.Baselines(baseline, path)
+		if err != nil || all["release"] == nil || (all["before_kind"] != nil) != want {
+			t.Errorf("%s: %v, %v", path, all, err)
+		}
+	}
+	if all, err := schema.Baselines(baseline, "other.proto"); err != nil || len(all) > 0 {
+		t.Errorf("no such file: %v, %v", all, err)
+	}
+	unlinked, err := proto.Marshal(&descriptorpb.FileDescriptorSet{File: []*descriptorpb.FileDescriptorProto{
+		{Name: new("a.proto"), Dependency: []string{"b.proto"}},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, raw := range map[string][]byte{"no set": {0x0a}, "an import that is not there": unlinked} {
+		if all, err := schema.Baselines(fstest.MapFS{"a.binpb": {Data: raw}}, "a.proto"); err == nil {
+			t.Errorf("%s: %v", name, all)
+		}
 	}
 }
