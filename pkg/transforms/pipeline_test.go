@@ -12,6 +12,7 @@ import (
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/beamagents/beamagents-go/pkg/compat/graph/graphtest"
 	"github.com/beamagents/beamagents-go/pkg/events"
 	"github.com/beamagents/beamagents-go/pkg/transforms"
 	pb "github.com/beamagents/beamagents-go/proto/beam_agents/v1"
@@ -128,4 +129,13 @@ func TestTransformsAreFrozen(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+}
+
+// The same as a runner sees it: coders, windowing and code, too.
+func TestPipelineIsFrozen(t *testing.T) {
+	p, s := beam.NewPipelineWithRoot()
+	for _, name := range slices.Sorted(maps.Keys(everyTransform)) {
+		everyTransform[name](s.Scope(name)) // which keeps the numbers of equal names to itself
+	}
+	graphtest.Frozen(t, "../../golden/pipeline/transforms.json", p, *addFrozen)
 }

@@ -1,0 +1,462 @@
+package compat
+
+import (
+	"cmp"
+	"maps"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// Check returns the differences of two fingerprints, old being that of the running job,
+// in order of transform, kind and subject. Equal ones have none.
+func Check(old, new Fingerprint) []Finding {
+	c := checker{old: index(old), new: index(new), renamed: map[string]string{}}
+	moved := c.moved()
+	c.rename()
+	for _, name := range slices.Sorted(maps.Keys(c.old)) {
+		o := c.old[name]
+		to, renamed := c.renamed[name]
+		n := c.new[cmp.Or(to, name)]
+		switch {
+		case moved[name] != "":
+			c.add(NumberedTransformMoved, moved[name], "", name, moved[name])
+		case n == nil:
+			c.add(ifStateful(o, TransformRemoved, StatefulTransformRemoved), name, "", name, "")
+		default:
+			if renamed {
+				c.add(ifStateful(o, TransformRenamed, StatefulTransformRenamed), n.Name, "", name, n.Name)
+			}
+			c.transform(o, n)
+		}
+	}
+	isNew := maps.Clone(c.new)
+	maps.DeleteFunc(isNew, func(name string, _ *Transform) bool { return c.old[name] != nil })
+	for _, name := range c.renamed {
+		delete(isNew, name)
+	}
+	for _, name := range moved {
+		delete(isNew, name)
+	}
+	for name, n := range isNew {
+		c.add(ifStateful(n, TransformAdded, StatefulTransformAdded), name, "", "", name)
+	}
+	slices.SortFunc(c.found, func(a, b Finding) int {
+		return cmp.Or(cmp.Compare(a.Transform, b.Transform), cmp.Compare(order(a.Kind), order(b.Kind)),
+			cmp.Compare(a.Subject, b.Subject), cmp.Compare(a.Old, b.Old), cmp.Compare(a.New, b.New))
+	})
+	return c.found
+}
+
+func order(k Kind) int { return slices.Index(Kinds(), k) }
+
+func ifStateful(t *Transform, no, yes Kind) Kind {
+	if t.Stateful() {
+		return yes
+	}
+	return no
+}
+
+func index(f Fingerprint) map[string]*Transform {
+	all := make(map[string]*Transform, len(f.Transforms))
+	for i := range f.Transforms {
+		all[f.Transforms[i].Name] = &f.Transforms[i]
+	}
+	return all
+}
+
+type checker struct {
+	old, new map[string]*Transform
+	renamed  map[string]string // from the old name to the new one
+	found    []Finding
+}
+
+func (c *checker) add(k Kind, transform, subject, old, new string) {
+	rule, _ := RuleOf(k)
+	c.found = append(c.found, Finding{
+		Kind: k, Transform: transform, Subject: subject, Old: old, New: new, Severity: rule.Severity(), Rule: rule,
+	})
+}
+
+// shape is everything of a transform but for its names, as text. Without sources it
+// leaves out where the inputs come from, without code the name of the code.
+func shape(t *Transform, sources, code bool) string {
+	s := *t
+	s.Name, s.FlinkOperator = "", ""
+	if !code {
+		s.Fn = nil
+	}
+	if !sources {
+		strip := func(all []Collection) []Collection {
+			all = slices.Clone(all)
+			for i := range all {
+				all[i].From = ""
+			}
+			return all
+		}
+		s.Inputs, s.SideInputs = strip(s.Inputs), strip(s.SideInputs)
+	}
+	return marshal(&s)
+}
+
+var number = regexp.MustCompile(`'[0-9]+`)
+
+// unnumbered is a name without the numbers of names that are there several times.
+func unnumbered(name string) string { return number.ReplaceAllString(name, "") }
+
+// numbered reports whether name is one of several equal ones in the old or new pipeline.
+func (c *checker) numbered(name string) bool {
+	base := unnumbered(name)
+	count := func(all map[string]*Transform) (n int) {
+		for other := range all {
+			if unnumbered(other) == base {
+				n++
+			}
+		}
+		return n
+	}
+	return count(c.old) > 1 || count(c.new) > 1
+}
+
+// moved finds the transforms of the old pipeline that are in the new one under the
+// number of another one, and the names that they have there.
+func (c *checker) moved() map[string]string {
+	groups := map[string][]string{}
+	for name := range c.old {
+		groups[unnumbered(name)] = append(groups[unnumbered(name)], name)
+	}
+	moved := map[string]string{}
+	for base, names := range groups {
+		var now []string
+		for name := range c.new {
+			if unnumbered(name) == base {
+				now = append(now, name)
+			}
+		}
+		if len(names) < 2 && len(now) < 2 {
+			continue
+		}
+		slices.Sort(names)
+		slices.Sort(now)
+		stays := func(name string) bool {
+			return c.old[name] != nil && c.new[name] != nil && shape(c.old[name], false, true) == shape(c.new[name], false, true)
+		}
+		taken := map[string]bool{}
+		for _, name := range names {
+			if stays(name) || c.new[name] == nil {
+				continue
+			}
+			for _, other := range now {
+				if !stays(other) && !taken[other] && shape(c.old[name], false, true) == shape(c.new[other], false, true) {
+					moved[name], taken[other] = other, true
+					break
+				}
+			}
+		}
+	}
+	return moved
+}
+
+// rename pairs transforms that are gone with new ones that are the same in all but the
+// name, and then, within one scope, in all but the name of the code.
+func (c *checker) rename() {
+	taken := map[string]bool{}
+	pair := func(same func(o, n *Transform) bool) {
+		for _, from := range slices.Sorted(maps.Keys(c.old)) {
+			if c.new[from] != nil || c.renamed[from] != "" {
+				continue
+			}
+			for _, to := range slices.Sorted(maps.Keys(c.new)) {
+				if c.old[to] == nil && !taken[to] && same(c.old[from], c.new[to]) {
+					c.renamed[from], taken[to] = to, true
+					break
+				}
+			}
+		}
+	}
+	pair(func(o, n *Transform) bool { return shape(o, true, true) == shape(n, true, true) })
+	pair(func(o, n *Transform) bool {
+		return (o.Fn != nil || path.Base(o.Name) == path.Base(n.Name)) && shape(o, false, true) == shape(n, false, true)
+	})
+	pair(func(o, n *Transform) bool {
+		return path.Dir(o.Name) == path.Dir(n.Name) && o.Fn != nil && shape(o, true, false) == shape(n, true, false)
+	})
+}
+
+func (c *checker) transform(o, n *Transform) {
+	name := n.Name
+	if o.Kind != n.Kind {
+		c.add(TransformKindChanged, name, "", o.Kind, n.Kind)
+		return // what is inside is not to be compared
+	}
+	if o.FlinkOperator != n.FlinkOperator && o.FlinkOperator != "" && n.FlinkOperator != "" {
+		c.add(FlinkOperatorChanged, name, "", o.FlinkOperator, n.FlinkOperator)
+	}
+	c.fn(name, "", o.Fn, n.Fn)
+	c.inputs(o, n)
+	c.outputs(o, n)
+	c.sideInputs(o, n)
+	c.state(o, n)
+	c.timers(o, n)
+	c.coder(AccumulatorCoderChanged, name, "accumulator", o.Accumulator, n.Accumulator)
+	c.coder(RestrictionCoderChanged, name, "restriction", o.Restriction, n.Restriction)
+}
+
+func (c *checker) fn(name, subject string, o, n *Fn) {
+	var before, after Fn
+	if o != nil {
+		before = *o
+	}
+	if n != nil {
+		after = *n
+	}
+	switch {
+	case before.Name != after.Name:
+		c.add(FnChanged, name, subject, before.Name, after.Name)
+	case before.Signature != after.Signature:
+		c.add(FnSignatureChanged, name, subject, before.Signature, after.Signature)
+	}
+}
+
+// coder adds a finding of that kind if the coders differ.
+func (c *checker) coder(k Kind, name, subject string, o, n *Coder) {
+	if old, new := texts(o, n); old != new {
+		c.add(k, name, subject, old, new)
+	}
+}
+
+// texts are two coders as text, short where that shows the difference.
+func texts(o, n *Coder) (old, new string) {
+	text := func(c *Coder, long bool) string {
+		switch {
+		case c == nil:
+			return ""
+		case long:
+			return c.long()
+		}
+		return c.String()
+	}
+	if old, new = text(o, true), text(n, true); old == new {
+		return old, new
+	}
+	if o, n := text(o, false), text(n, false); o != n {
+		return o, n
+	}
+	return old, new
+}
+
+// types is a coder without the functions of what is in it: what changes with the type.
+func types(c Coder) Coder {
+	c.Components = slices.Clone(c.Components)
+	for i := range c.Components {
+		c.Components[i] = types(c.Components[i])
+	}
+	if c.Custom != nil {
+		c.Custom = &CustomCoder{Name: c.Custom.Name, Type: c.Custom.Type}
+	}
+	return c
+}
+
+// pairs calls visit with what is in old and in new by that name, nil for nothing.
+func pairs[T any](old, new []T, name func(T) string, visit func(name string, o, n *T)) {
+	find := func(all []T, want string) *T {
+		if i := slices.IndexFunc(all, func(t T) bool { return name(t) == want }); i >= 0 {
+			return &all[i]
+		}
+		return nil
+	}
+	for i := range old {
+		visit(name(old[i]), &old[i], find(new, name(old[i])))
+	}
+	for i := range new {
+		if find(old, name(new[i])) == nil {
+			visit(name(new[i]), nil, &new[i])
+		}
+	}
+}
+
+func tag(c Collection) string { return c.Tag }
+
+// source is where an input came from, by the names of the new pipeline.
+func (c *checker) source(from string) string {
+	at := max(strings.LastIndexByte(from, '['), 0)
+	if to, ok := c.renamed[from[:at]]; ok {
+		return to + from[at:]
+	}
+	return from
+}
+
+func (c *checker) inputs(o, n *Transform) {
+	pairs(o.Inputs, n.Inputs, tag, func(tag string, before, after *Collection) {
+		subject := "input " + tag
+		switch {
+		case before == nil:
+			c.add(InputAdded, n.Name, subject, "", after.Coder.String())
+			return
+		case after == nil:
+			c.add(InputRemoved, n.Name, subject, before.Coder.String(), "")
+			return
+		}
+		if c.source(before.From) != after.From {
+			kind := InputRewired
+			if c.numbered(n.Name) && (o.Stateful() || n.Stateful()) {
+				kind = NumberedTransformRewired
+			}
+			c.add(kind, n.Name, subject, before.From, after.From)
+		}
+		key, keyNow := keyOf(&before.Coder), keyOf(&after.Coder)
+		if (o.Stateful() || n.Stateful()) && key != nil && keyNow != nil && key.long() != keyNow.long() {
+			c.coder(KeyCoderChanged, n.Name, subject, key, keyNow)
+		}
+		c.collection(InputCoderChanged, InputTypeChanged, n.Name, subject, before, after)
+		if before.Windowing != after.Windowing {
+			c.add(WindowingChanged, n.Name, subject, before.Windowing, after.Windowing)
+		}
+	})
+}
+
+// keyOf is the coder of the key of a KV.
+func keyOf(c *Coder) *Coder {
+	if c.URN != "beam:coder:kv:v1" || len(c.Components) == 0 {
+		return nil
+	}
+	return &c.Components[0]
+}
+
+func (c *checker) collection(coder, typ Kind, name, subject string, before, after *Collection) {
+	kind := coder
+	if marshal(types(before.Coder)) != marshal(types(after.Coder)) {
+		kind = typ
+	}
+	c.coder(kind, name, subject, &before.Coder, &after.Coder)
+}
+
+func (c *checker) outputs(o, n *Transform) {
+	pairs(o.Outputs, n.Outputs, tag, func(tag string, before, after *Collection) {
+		subject := "output " + tag
+		switch {
+		case before == nil:
+			c.add(OutputAdded, n.Name, subject, "", after.Coder.String())
+			return
+		case after == nil:
+			c.add(OutputRemoved, n.Name, subject, before.Coder.String(), "")
+			return
+		}
+		c.collection(OutputCoderChanged, OutputTypeChanged, n.Name, subject, before, after)
+		if before.Windowing != after.Windowing {
+			c.add(WindowingChanged, n.Name, subject, before.Windowing, after.Windowing)
+		}
+	})
+}
+
+func (c *checker) sideInputs(o, n *Transform) {
+	pairs(o.SideInputs, n.SideInputs, tag, func(tag string, before, after *Collection) {
+		subject := "side input " + tag
+		switch {
+		case before == nil:
+			c.add(SideInputAdded, n.Name, subject, "", after.Coder.String())
+			return
+		case after == nil:
+			c.add(SideInputRemoved, n.Name, subject, before.Coder.String(), "")
+			return
+		}
+		if c.source(before.From) != after.From {
+			c.add(InputRewired, n.Name, subject, before.From, after.From)
+		}
+		c.coder(SideInputChanged, n.Name, subject, &before.Coder, &after.Coder)
+		for _, text := range [][2]string{{before.Access, after.Access}, {before.Windowing, after.Windowing}} {
+			if text[0] != text[1] {
+				c.add(SideInputChanged, n.Name, subject, text[0], text[1])
+			}
+		}
+	})
+}
+
+// renames pairs what is gone with what is new and the same in all but the name.
+func renames[T any](old, new []T, name, rest func(T) string) map[string]string {
+	var gone, added []T
+	pairs(old, new, name, func(_ string, o, n *T) {
+		switch {
+		case o == nil:
+			added = append(added, *n)
+		case n == nil:
+			gone = append(gone, *o)
+		}
+	})
+	renamed := map[string]string{}
+	for _, g := range gone {
+		if i := slices.IndexFunc(added, func(a T) bool { return rest(a) == rest(g) }); i >= 0 {
+			renamed[name(g)] = name(added[i])
+			added = slices.Delete(added, i, i+1)
+		}
+	}
+	return renamed
+}
+
+func (c *checker) state(o, n *Transform) {
+	id := func(s State) string { return s.ID }
+	renamed := renames(o.State, n.State, id, func(s State) string {
+		s.ID = ""
+		return marshal(&s)
+	})
+	news := slices.Collect(maps.Values(renamed))
+	pairs(o.State, n.State, id, func(id string, before, after *State) {
+		subject := "state " + id
+		switch to := renamed[id]; {
+		case before == nil && slices.Contains(news, id):
+		case before == nil:
+			c.add(StateAdded, n.Name, subject, "", after.text())
+		case after == nil && to != "":
+			c.add(StateRenamed, n.Name, subject, id, to)
+		case after == nil:
+			c.add(StateRemoved, n.Name, subject, before.text(), "")
+		case before.Kind != after.Kind:
+			c.add(StateKindChanged, n.Name, subject, before.text(), after.text())
+		default:
+			c.coder(StateCoderChanged, n.Name, subject+", key", before.Key, after.Key)
+			c.coder(StateCoderChanged, n.Name, subject, before.Value, after.Value)
+			c.fn(n.Name, subject, before.CombineFn, after.CombineFn)
+		}
+	})
+}
+
+// text is a cell in short: value of *beamagentspb.MemoryBlob.
+func (s *State) text() string {
+	var coders []string
+	for _, c := range []*Coder{s.Key, s.Value} {
+		if c != nil {
+			coders = append(coders, c.String())
+		}
+	}
+	if len(coders) == 0 {
+		return s.Kind
+	}
+	return s.Kind + " of " + strings.Join(coders, " and ")
+}
+
+func (c *checker) timers(o, n *Transform) {
+	family := func(t Timer) string { return t.Family }
+	renamed := renames(o.Timers, n.Timers, family, func(t Timer) string {
+		t.Family = ""
+		return marshal(&t)
+	})
+	news := slices.Collect(maps.Values(renamed))
+	pairs(o.Timers, n.Timers, family, func(family string, before, after *Timer) {
+		subject := "timer family " + family
+		switch to := renamed[family]; {
+		case before == nil && slices.Contains(news, family):
+		case before == nil:
+			c.add(TimerFamilyAdded, n.Name, subject, "", after.TimeDomain)
+		case after == nil && to != "":
+			c.add(TimerFamilyRenamed, n.Name, subject, family, to)
+		case after == nil:
+			c.add(TimerFamilyRemoved, n.Name, subject, before.TimeDomain, "")
+		default:
+			if before.TimeDomain != after.TimeDomain {
+				c.add(TimeDomainChanged, n.Name, subject, before.TimeDomain, after.TimeDomain)
+			}
+			c.coder(TimerCoderChanged, n.Name, subject, &before.Coder, &after.Coder)
+		}
+	})
+}

@@ -1,0 +1,499 @@
+package compat
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+)
+
+func simple(urn string) Coder { return Coder{URN: "beam:coder:" + urn + ":v1"} }
+
+// message is the coder of a message, with an encoding function of that name.
+func message(name, encode string) Coder {
+	return Coder{URN: "beam:coder:length_prefix:v1", Components: []Coder{{
+		URN: "beam:go:coder:custom:v1",
+		Custom: &CustomCoder{
+			Name: "*pb." + name, Type: "*example.test/pb." + name,
+			Encode: Fn{"example.test/coders." + encode, "func(beam.T) ([]uint8, error)"},
+			Decode: Fn{"example.test/coders.decode", "func(reflect.Type, []uint8) (beam.T, error)"},
+		},
+	}}}
+}
+
+func kv(key, value Coder) Coder {
+	return Coder{URN: "beam:coder:kv:v1", Components: []Coder{key, value}}
+}
+
+func ptr[T any](v T) *T { return &v }
+
+// pipeline has one transform of each sort.
+func pipeline() Fingerprint {
+	raw := Collection{Tag: "i0", Coder: simple("bytes"), Windowing: "global windows"}
+	event := Collection{Tag: "i0", Coder: kv(simple("bytes"), message("Event", "encode")), Windowing: "global windows"}
+	from := func(c Collection, source string) Collection {
+		c.From = source
+		return c
+	}
+	tagged := func(c Collection, tag string) Collection {
+		c.Tag = tag
+		return c
+	}
+	side := tagged(from(raw, "Read/Impulse[i0]"), "i1")
+	side.Access = "beam:side_input:iterable:v1"
+	const parDo = "beam:transform:pardo:v1"
+	return Fingerprint{Format: Format, Transforms: []Transform{
+		{Name: "Read/Impulse", Kind: "beam:transform:impulse:v1", Outputs: []Collection{raw}},
+		{
+			Name: "Parse/a.parseFn", Kind: parDo, Fn: &Fn{Name: "*example.test/a.parseFn"},
+			Inputs: []Collection{from(raw, "Read/Impulse[i0]")}, Outputs: []Collection{event, tagged(raw, "i1")},
+		},
+		{
+			Name: "Agent/a.agentFn", Kind: parDo, Fn: &Fn{Name: "*example.test/a.agentFn"}, FlinkOperator: "n2",
+			Inputs: []Collection{from(event, "Parse/a.parseFn[i0]")}, Outputs: []Collection{event},
+			State: []State{
+				{ID: "memory", Kind: "value", Value: ptr(message("Memory", "encode"))},
+				{ID: "sum", Kind: "combining", Value: ptr(simple("varint")), CombineFn: &Fn{Name: "*example.test/a.sumFn"}},
+				{ID: "table", Kind: "map", Key: ptr(simple("bytes")), Value: ptr(simple("varint"))},
+			},
+			Timers: []Timer{{Family: "agent", TimeDomain: "EVENT_TIME", Coder: Coder{
+				URN: "beam:coder:timer:v1", Components: []Coder{simple("bytes"), simple("global_window")},
+			}}},
+		},
+		{
+			Name: "Join/a.joinFn", Kind: parDo, Fn: &Fn{Name: "example.test/a.joinFn", Signature: "func(string, []string)"},
+			Inputs: []Collection{from(event, "Agent/a.agentFn[i0]")}, SideInputs: []Collection{side},
+			Restriction: ptr(simple("varint")),
+		},
+		{Name: "Sum", Kind: "beam:transform:combine_per_key:v1", Fn: &Fn{Name: "*example.test/a.sumFn"}, Accumulator: ptr(simple("varint"))},
+		{
+			Name: "Group/CoGBK", Kind: "beam:transform:group_by_key:v1",
+			Inputs: []Collection{from(event, "Agent/a.agentFn[i0]")}, Outputs: []Collection{event},
+		},
+		{
+			Name: "Twin", Kind: parDo, Fn: &Fn{Name: "*example.test/a.twinFn"}, FlinkOperator: "n4",
+			Inputs: []Collection{from(event, "Parse/a.parseFn[i0]")}, State: []State{{ID: "v", Kind: "value", Value: ptr(simple("varint"))}},
+		},
+		{
+			Name: "Twin'1", Kind: parDo, Fn: &Fn{Name: "*example.test/a.twinFn"}, FlinkOperator: "n4",
+			Inputs: []Collection{from(event, "Parse/a.parseFn[i0]")}, State: []State{{ID: "v", Kind: "value", Value: ptr(simple("bytes"))}},
+		},
+	}}
+}
+
+func get(f *Fingerprint, name string) *Transform {
+	return &f.Transforms[slices.IndexFunc(f.Transforms, func(t Transform) bool { return t.Name == name })]
+}
+
+func remove(f *Fingerprint, name string) {
+	f.Transforms = slices.DeleteFunc(f.Transforms, func(t Transform) bool { return t.Name == name })
+}
+
+// want is a finding without what follows from its kind.
+type want struct {
+	Kind               Kind
+	Transform, Subject string
+	Old, New           string
+}
+
+func wants(findings []Finding) []want {
+	var all []want
+	for _, f := range findings {
+		all = append(all, want{f.Kind, f.Transform, f.Subject, f.Old, f.New})
+	}
+	return all
+}
+
+var cases = map[string]struct {
+	edit func(f *Fingerprint)
+	want []want
+}{
+	"the same": {func(*Fingerprint) {}, nil},
+	"another order in the file": {func(f *Fingerprint) {
+		slices.Reverse(f.Transforms)
+		slices.Reverse(get(f, "Agent/a.agentFn").State)
+	}, nil},
+	"a stateless transform added": {func(f *Fingerprint) {
+		f.Transforms = append(f.Transforms, Transform{Name: "Later", Kind: "beam:transform:flatten:v1"})
+	}, []want{{TransformAdded, "Later", "", "", "Later"}}},
+	"a stateful transform added": {func(f *Fingerprint) {
+		f.Transforms = append(f.Transforms, Transform{Name: "Later", Kind: "beam:transform:group_by_key:v1"})
+	}, []want{{StatefulTransformAdded, "Later", "", "", "Later"}}},
+	"a stateless transform removed": {func(f *Fingerprint) { remove(f, "Parse/a.parseFn") },
+		[]want{{TransformRemoved, "Parse/a.parseFn", "", "Parse/a.parseFn", ""}}},
+	"a stateful transform removed": {func(f *Fingerprint) { remove(f, "Agent/a.agentFn") },
+		[]want{{StatefulTransformRemoved, "Agent/a.agentFn", "", "Agent/a.agentFn", ""}}},
+	// Those that read from it are not rewired: it is the same transform.
+	"a stateless transform renamed": {func(f *Fingerprint) {
+		get(f, "Parse/a.parseFn").Name = "Read/a.parseFn"
+		for _, name := range []string{"Agent/a.agentFn", "Twin", "Twin'1"} {
+			get(f, name).Inputs[0].From = "Read/a.parseFn[i0]"
+		}
+	}, []want{{TransformRenamed, "Read/a.parseFn", "", "Parse/a.parseFn", "Read/a.parseFn"}}},
+	"a stateful transform renamed": {func(f *Fingerprint) { get(f, "Group/CoGBK").Name = "Collect/CoGBK" },
+		[]want{{StatefulTransformRenamed, "Collect/CoGBK", "", "Group/CoGBK", "Collect/CoGBK"}}},
+	"a DoFn renamed, and its step with it": {func(f *Fingerprint) {
+		get(f, "Agent/a.agentFn").Fn.Name = "*example.test/a.otherFn"
+		get(f, "Agent/a.agentFn").Name = "Agent/a.otherFn"
+		get(f, "Join/a.joinFn").Inputs[0].From = "Agent/a.otherFn[i0]"
+		get(f, "Group/CoGBK").Inputs[0].From = "Agent/a.otherFn[i0]"
+	}, []want{
+		{StatefulTransformRenamed, "Agent/a.otherFn", "", "Agent/a.agentFn", "Agent/a.otherFn"},
+		{FnChanged, "Agent/a.otherFn", "", "*example.test/a.agentFn", "*example.test/a.otherFn"},
+	}},
+	"a DoFn moved to another package": {func(f *Fingerprint) { get(f, "Agent/a.agentFn").Fn.Name = "*example.test/b/a.agentFn" },
+		[]want{{FnChanged, "Agent/a.agentFn", "", "*example.test/a.agentFn", "*example.test/b/a.agentFn"}}},
+	"a function with other parameters": {func(f *Fingerprint) { get(f, "Join/a.joinFn").Fn.Signature = "func(string)" },
+		[]want{{FnSignatureChanged, "Join/a.joinFn", "", "func(string, []string)", "func(string)"}}},
+	"code where there was none": {func(f *Fingerprint) { get(f, "Group/CoGBK").Fn = &Fn{Name: "x"} },
+		[]want{{FnChanged, "Group/CoGBK", "", "", "x"}}},
+	"two of one name exchanged": {func(f *Fingerprint) {
+		a, b := get(f, "Twin"), get(f, "Twin'1")
+		a.State, b.State = b.State, a.State
+	}, []want{{NumberedTransformMoved, "Twin", "", "Twin'1", "Twin"}, {NumberedTransformMoved, "Twin'1", "", "Twin", "Twin'1"}}},
+	"one of several of one name rewired": {func(f *Fingerprint) { get(f, "Twin").Inputs[0].From = "Agent/a.agentFn[i0]" },
+		[]want{{NumberedTransformRewired, "Twin", "input i0", "Parse/a.parseFn[i0]", "Agent/a.agentFn[i0]"}}},
+	"another kind": {func(f *Fingerprint) { get(f, "Agent/a.agentFn").Kind = "beam:transform:flatten:v1" },
+		[]want{{TransformKindChanged, "Agent/a.agentFn", "", "beam:transform:pardo:v1", "beam:transform:flatten:v1"}}},
+	"another number": {func(f *Fingerprint) { get(f, "Agent/a.agentFn").FlinkOperator = "n3" },
+		[]want{{FlinkOperatorChanged, "Agent/a.agentFn", "", "n2", "n3"}}},
+	"an input added": {func(f *Fingerprint) {
+		t := get(f, "Join/a.joinFn")
+		t.Inputs = append(t.Inputs, Collection{Tag: "i2", Coder: simple("bytes")})
+	}, []want{{InputAdded, "Join/a.joinFn", "input i2", "", "bytes"}}},
+	"an input removed": {func(f *Fingerprint) { get(f, "Group/CoGBK").Inputs = nil },
+		[]want{{InputRemoved, "Group/CoGBK", "input i0", "KV<bytes, *pb.Event>", ""}}},
+	"an input rewired": {func(f *Fingerprint) { get(f, "Group/CoGBK").Inputs[0].From = "Parse/a.parseFn[i0]" },
+		[]want{{InputRewired, "Group/CoGBK", "input i0", "Agent/a.agentFn[i0]", "Parse/a.parseFn[i0]"}}},
+	"another key": {func(f *Fingerprint) {
+		get(f, "Group/CoGBK").Inputs[0].Coder = kv(simple("varint"), message("Event", "encode"))
+	},
+		[]want{
+			{KeyCoderChanged, "Group/CoGBK", "input i0", "bytes", "varint"},
+			{InputTypeChanged, "Group/CoGBK", "input i0", "KV<bytes, *pb.Event>", "KV<varint, *pb.Event>"},
+		}},
+	"another coder of an input": {func(f *Fingerprint) {
+		get(f, "Group/CoGBK").Inputs[0].Coder = kv(simple("bytes"), message("Event", "enc"))
+	},
+		[]want{{
+			InputCoderChanged, "Group/CoGBK", "input i0",
+			marshal(kv(simple("bytes"), message("Event", "encode"))), marshal(kv(simple("bytes"), message("Event", "enc"))),
+		}}},
+	"another type of an input": {func(f *Fingerprint) {
+		get(f, "Group/CoGBK").Inputs[0].Coder = kv(simple("bytes"), message("Other", "encode"))
+	},
+		[]want{{InputTypeChanged, "Group/CoGBK", "input i0", "KV<bytes, *pb.Event>", "KV<bytes, *pb.Other>"}}},
+	"a type of the same name in another package": {func(f *Fingerprint) {
+		get(f, "Read/Impulse").Outputs[0].Coder = message("Event", "encode")
+		get(f, "Read/Impulse").Outputs[0].Coder.Components[0].Custom.Type = "*example.test/v2/pb.Event"
+	}, []want{{OutputTypeChanged, "Read/Impulse", "output i0", "bytes", "*pb.Event"}}},
+	"an output added": {func(f *Fingerprint) {
+		t := get(f, "Parse/a.parseFn")
+		t.Outputs = append(t.Outputs, Collection{Tag: "i2", Coder: simple("bytes")})
+	}, []want{{OutputAdded, "Parse/a.parseFn", "output i2", "", "bytes"}}},
+	"an output removed": {func(f *Fingerprint) { get(f, "Parse/a.parseFn").Outputs = get(f, "Parse/a.parseFn").Outputs[:1] },
+		[]want{{OutputRemoved, "Parse/a.parseFn", "output i1", "bytes", ""}}},
+	"another coder of an output": {func(f *Fingerprint) {
+		get(f, "Agent/a.agentFn").Outputs[0].Coder = kv(simple("bytes"), message("Event", "enc"))
+	}, []want{{
+		OutputCoderChanged, "Agent/a.agentFn", "output i0",
+		marshal(kv(simple("bytes"), message("Event", "encode"))), marshal(kv(simple("bytes"), message("Event", "enc"))),
+	}}},
+	"outputs in another order": {func(f *Fingerprint) {
+		o := get(f, "Parse/a.parseFn").Outputs
+		o[0].Coder, o[1].Coder = o[1].Coder, o[0].Coder
+	}, []want{
+		{OutputTypeChanged, "Parse/a.parseFn", "output i0", "KV<bytes, *pb.Event>", "bytes"},
+		{OutputTypeChanged, "Parse/a.parseFn", "output i1", "bytes", "KV<bytes, *pb.Event>"},
+	}},
+	"other windows": {func(f *Fingerprint) {
+		t := get(f, "Agent/a.agentFn")
+		t.Inputs[0].Windowing, t.Outputs[0].Windowing = "fixed windows of 1 ms", "fixed windows of 1 ms"
+	}, []want{
+		{WindowingChanged, "Agent/a.agentFn", "input i0", "global windows", "fixed windows of 1 ms"},
+		{WindowingChanged, "Agent/a.agentFn", "output i0", "global windows", "fixed windows of 1 ms"},
+	}},
+	"a side input added": {func(f *Fingerprint) {
+		t := get(f, "Join/a.joinFn")
+		t.SideInputs = append(t.SideInputs, Collection{Tag: "i2", Coder: simple("bytes")})
+	}, []want{{SideInputAdded, "Join/a.joinFn", "side input i2", "", "bytes"}}},
+	"a side input removed": {func(f *Fingerprint) { get(f, "Join/a.joinFn").SideInputs = nil },
+		[]want{{SideInputRemoved, "Join/a.joinFn", "side input i1", "bytes", ""}}},
+	"a side input changed": {func(f *Fingerprint) {
+		s := &get(f, "Join/a.joinFn").SideInputs[0]
+		s.From, s.Coder, s.Access, s.Windowing = "Parse/a.parseFn[i1]", simple("varint"), "map", "other windows"
+	}, []want{
+		{InputRewired, "Join/a.joinFn", "side input i1", "Read/Impulse[i0]", "Parse/a.parseFn[i1]"},
+		{SideInputChanged, "Join/a.joinFn", "side input i1", "beam:side_input:iterable:v1", "map"},
+		{SideInputChanged, "Join/a.joinFn", "side input i1", "bytes", "varint"},
+		{SideInputChanged, "Join/a.joinFn", "side input i1", "global windows", "other windows"},
+	}},
+	"a cell added": {func(f *Fingerprint) {
+		t := get(f, "Agent/a.agentFn")
+		t.State = append(t.State, State{ID: "new", Kind: "bag", Value: ptr(simple("bytes"))})
+	}, []want{{StateAdded, "Agent/a.agentFn", "state new", "", "bag of bytes"}}},
+	"a cell removed": {func(f *Fingerprint) { get(f, "Agent/a.agentFn").State = get(f, "Agent/a.agentFn").State[:2] },
+		[]want{{StateRemoved, "Agent/a.agentFn", "state table", "map of bytes and varint", ""}}},
+	"a cell renamed": {func(f *Fingerprint) { get(f, "Agent/a.agentFn").State[0].ID = "remembered" },
+		[]want{{StateRenamed, "Agent/a.agentFn", "state memory", "memory", "remembered"}}},
+	"another kind of cell": {func(f *Fingerprint) { get(f, "Agent/a.agentFn").State[0].Kind = "bag" },
+		[]want{{StateKindChanged, "Agent/a.agentFn", "state memory", "value of *pb.Memory", "bag of *pb.Memory"}}},
+	"another type in cells": {func(f *Fingerprint) {
+		s := get(f, "Agent/a.agentFn").State
+		s[0].Value, s[1].CombineFn, s[2].Key = ptr(message("Other", "encode")), &Fn{Name: "*example.test/a.maxFn"}, ptr(simple("varint"))
+	}, []want{
+		{FnChanged, "Agent/a.agentFn", "state sum", "*example.test/a.sumFn", "*example.test/a.maxFn"},
+		{StateCoderChanged, "Agent/a.agentFn", "state memory", "*pb.Memory", "*pb.Other"},
+		{StateCoderChanged, "Agent/a.agentFn", "state table, key", "bytes", "varint"},
+	}},
+	"a timer family added": {func(f *Fingerprint) {
+		t := get(f, "Agent/a.agentFn")
+		t.Timers = append(t.Timers, Timer{Family: "more", TimeDomain: "PROCESSING_TIME"})
+	}, []want{{TimerFamilyAdded, "Agent/a.agentFn", "timer family more", "", "PROCESSING_TIME"}}},
+	"a timer family removed": {func(f *Fingerprint) { get(f, "Agent/a.agentFn").Timers = nil },
+		[]want{{TimerFamilyRemoved, "Agent/a.agentFn", "timer family agent", "EVENT_TIME", ""}}},
+	"a timer family renamed": {func(f *Fingerprint) { get(f, "Agent/a.agentFn").Timers[0].Family = "clock" },
+		[]want{{TimerFamilyRenamed, "Agent/a.agentFn", "timer family agent", "agent", "clock"}}},
+	"another time domain": {func(f *Fingerprint) { get(f, "Agent/a.agentFn").Timers[0].TimeDomain = "PROCESSING_TIME" },
+		[]want{{TimeDomainChanged, "Agent/a.agentFn", "timer family agent", "EVENT_TIME", "PROCESSING_TIME"}}},
+	"another coder of timers": {func(f *Fingerprint) { get(f, "Agent/a.agentFn").Timers[0].Coder.Components[0] = simple("varint") },
+		[]want{{TimerCoderChanged, "Agent/a.agentFn", "timer family agent", "timer<bytes, global_window>", "timer<varint, global_window>"}}},
+	"another accumulator": {func(f *Fingerprint) {
+		get(f, "Sum").Accumulator = ptr(Coder{URN: "beam:coder:row:v1", Fields: []string{"N int64"}})
+	},
+		[]want{{AccumulatorCoderChanged, "Sum", "accumulator", "varint", "row<N int64>"}}},
+	"another restriction": {func(f *Fingerprint) { get(f, "Join/a.joinFn").Restriction = nil },
+		[]want{{RestrictionCoderChanged, "Join/a.joinFn", "restriction", "varint", ""}}},
+}
+
+func TestCheck(t *testing.T) {
+	seen := map[Kind]bool{}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			now := pipeline()
+			tc.edit(&now)
+			found := Check(pipeline(), now)
+			if diff := cmp.Diff(tc.want, wants(found)); diff != "" {
+				t.Errorf("(-want +found):\n%s", diff)
+			}
+			for _, f := range found {
+				seen[f.Kind] = true
+				rule, ok := RuleOf(f.Kind)
+				if !ok || f.Rule != rule || f.Severity != rule.Severity() {
+					t.Errorf("%s is not its rule: %+v", f.Kind, f)
+				}
+			}
+		})
+	}
+	for _, k := range Kinds() {
+		if !seen[k] {
+			t.Errorf("no case produces %s", k)
+		}
+	}
+}
+
+func TestSeverities(t *testing.T) {
+	safe := []Kind{
+		TransformAdded, StatefulTransformAdded, FnSignatureChanged, InputAdded, InputRewired, OutputAdded, StateAdded, TimerFamilyAdded,
+	}
+	for _, k := range Kinds() {
+		rule, _ := RuleOf(k)
+		if want := slices.Contains(safe, k); want != (rule.Severity() == Safe) {
+			t.Errorf("%s is %s", k, rule.Severity())
+		}
+		if rule.Summary == "" || rule.Avoid == "" || rule.Dataflow.Source == "" || rule.Flink.Source == "" {
+			t.Errorf("%s says too little: %+v", k, rule)
+		}
+	}
+	if rule, _ := RuleOf(FlinkOperatorChanged); rule.Severity(Dataflow) != Safe || rule.Severity(Flink) != Unsafe {
+		t.Error("Dataflow has no Flink operators")
+	}
+	if _, ok := RuleOf("nothing"); ok {
+		t.Error("nothing is a kind")
+	}
+}
+
+// The page has a row for each kind, made from its rule.
+func TestPageHasEveryKind(t *testing.T) {
+	page, err := os.ReadFile("../../docs/updates.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, _ := strings.Cut(string(page), "| kind |")
+	table, _, _ = strings.Cut(table, "\n\n")
+	var rows strings.Builder
+	for _, k := range Kinds() {
+		rule, _ := RuleOf(k)
+		rows.WriteString("\n| `" + string(k) + "` | " + string(rule.Severity()) + " | " + rule.Summary + " | " +
+			rule.Dataflow.Text() + ": " + rule.Dataflow.Source + " | " + rule.Flink.Text() + ": " + rule.Flink.Source + " | " + rule.Avoid + " |")
+	}
+	_, got, _ := strings.Cut(table, "| --- | --- | --- | --- | --- | --- |")
+	if diff := cmp.Diff(rows.String(), got); diff != "" {
+		t.Errorf("(-rules +page):\n%s\nthe table:\n%s", diff, rows.String())
+	}
+}
+
+func TestFindingText(t *testing.T) {
+	now := pipeline()
+	get(&now, "Agent/a.agentFn").State[0].ID = "remembered"
+	const want = `unsafe state_renamed: Agent/a.agentFn, state memory
+  what      a cell has another id: the new one begins empty, and the old one stays stored
+  old       memory
+  new       remembered
+  Dataflow  orphans state silently (inferred): apache/beam issue 17966, open: there is no validation of user state on an update
+  Flink     orphans state silently (inferred): Flink documentation, "Upgrading Applications and Flink Versions", Stateful Operators: state is found by its name within an operator
+  avoid     keep the id`
+	if diff := cmp.Diff(want, Check(pipeline(), now)[0].String()); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func text(t *testing.T, f Fingerprint) string {
+	t.Helper()
+	var b bytes.Buffer
+	if err := f.Write(&b); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+func TestReadAndWrite(t *testing.T) {
+	written := text(t, pipeline())
+	back, err := Read(strings.NewReader(written))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if found := Check(pipeline(), back); len(found) > 0 {
+		t.Error(found)
+	}
+	if diff := cmp.Diff(written, text(t, back)); diff != "" {
+		t.Error(diff)
+	}
+	reversed := pipeline()
+	slices.Reverse(reversed.Transforms)
+	slices.Reverse(get(&reversed, "Agent/a.agentFn").State)
+	before := marshal(&reversed)
+	if diff := cmp.Diff(written, text(t, reversed)); diff != "" {
+		t.Error(diff)
+	}
+	if marshal(&reversed) != before {
+		t.Error("Write sorts its argument")
+	}
+}
+
+func TestReadRefuses(t *testing.T) {
+	written := text(t, pipeline())
+	replace := func(from, to string) string { return strings.Replace(written, from, to, 1) }
+	for name, tc := range map[string]struct {
+		text, about string
+		want        error
+	}{
+		"another format":     {replace(`"format": 1`, `"format": 2`), "reads 1 and not 2; use one version", ErrFormat},
+		"no format":          {`{"transforms":[]}`, "take one with --fingerprint", ErrMalformed},
+		"nothing":            {"", "EOF", ErrMalformed},
+		"no JSON":            {"fingerprint", "invalid character", ErrMalformed},
+		"two":                {written + written, "after top-level value", ErrMalformed},
+		"an unknown member":  {replace(`"kind":`, `"sort":`), "a newer version may have written it", ErrMalformed},
+		"a member twice":     {replace(`"kind":`, `"name":`), "duplicate", ErrMalformed},
+		"a name in capitals": {replace(`"kind":`, `"Kind":`), "unknown object member name", ErrMalformed},
+		"another type":       {replace(`"beam:transform:group_by_key:v1"`, "7"), "kind", ErrMalformed},
+		"no transforms":      {`{"format":1}`, "no transforms", ErrMalformed},
+		"no name":            {replace(`"Sum"`, `""`), "has no name", ErrMalformed},
+		"one name twice":     {replace(`"Twin'1"`, `"Twin"`), `"Twin" is there twice`, ErrMalformed},
+		"one cell twice":     {replace(`"sum"`, `"memory"`), `state of Agent/a.agentFn "memory" is there twice`, ErrMalformed},
+		"too long":           {`{"format":1` + strings.Repeat(" ", MaxBytes), "longer than 67108864 bytes", ErrMalformed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f, err := Read(strings.NewReader(tc.text))
+			if !errors.Is(err, tc.want) || !strings.HasPrefix(err.Error(), "compat: ") || !strings.Contains(err.Error(), tc.about) || len(f.Transforms) > 0 {
+				t.Errorf("Read = %v; want %v about %q", err, tc.want, tc.about)
+			}
+		})
+	}
+	if _, err := Read(badReader{}); !errors.Is(err, io.ErrClosedPipe) {
+		t.Errorf("an unreadable file: %v", err)
+	}
+	for name, f := range map[string]Fingerprint{"empty": {}, "no format": {Transforms: pipeline().Transforms}, "not UTF-8": {
+		Format: Format, Transforms: []Transform{{Name: "\xff", Kind: "k"}},
+	}} {
+		var b bytes.Buffer
+		if err := f.Write(&b); err == nil || b.Len() > 0 {
+			t.Errorf("%s: Write = %v after %d bytes", name, err, b.Len())
+		}
+	}
+	if f := pipeline(); !errors.Is(f.Write(badWriter{}), io.ErrClosedPipe) {
+		t.Error("an unwritable file passes")
+	}
+}
+
+type badReader struct{}
+
+func (badReader) Read([]byte) (int, error) { return 0, io.ErrClosedPipe }
+
+type badWriter struct{}
+
+func (badWriter) Write([]byte) (int, error) { return 0, io.ErrClosedPipe }
+
+// Any two fingerprints: no findings exactly where they are equal but for order, and the
+// same findings whatever the order in the files is.
+func TestCheckProperties(t *testing.T) {
+	names := make([]string, 0, len(cases))
+	for name := range cases {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	rapid.Check(t, func(t *rapid.T) {
+		edited := func(label string) Fingerprint {
+			f := pipeline()
+			defer func() { _ = recover() }() // an edit of what another edit has removed
+			for _, name := range rapid.SliceOfN(rapid.SampledFrom(names), 0, 4).Draw(t, label) {
+				cases[name].edit(&f)
+			}
+			return f
+		}
+		old, now := edited("old"), edited("new")
+		if old.Validate() != nil || now.Validate() != nil {
+			t.Skip("not a pipeline")
+		}
+		var a, b bytes.Buffer
+		if err := errors.Join(old.Write(&a), now.Write(&b)); err != nil {
+			t.Fatal(err)
+		}
+		found := Check(old, now)
+		if (len(found) == 0) != bytes.Equal(a.Bytes(), b.Bytes()) {
+			t.Fatalf("findings %v of\n%s\n%s", found, &a, &b)
+		}
+		shuffled := Fingerprint{Format, rapid.Permutation(now.Transforms).Draw(t, "order")}
+		if diff := cmp.Diff(found, Check(old, shuffled)); diff != "" {
+			t.Fatal(diff)
+		}
+	})
+}
+
+func FuzzRead(f *testing.F) {
+	f.Add([]byte(`{"format":1,"transforms":[{"name":"a","kind":"b"}]}`))
+	f.Add([]byte(`{"format":1,"transforms":[{"name":"a","kind":"b","state":[{"id":"c","kind":"value"}]}],"x":1}`))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		fp, err := Read(bytes.NewReader(b))
+		if err != nil {
+			return
+		}
+		var first, second bytes.Buffer
+		if err := fp.Write(&first); err != nil {
+			t.Fatal(err)
+		}
+		again, err := Read(bytes.NewReader(first.Bytes()))
+		if err == nil {
+			err = again.Write(&second)
+		}
+		if err != nil || !bytes.Equal(first.Bytes(), second.Bytes()) || len(Check(fp, again)) > 0 {
+			t.Fatalf("%v:\n%s\n%s", err, &first, &second)
+		}
+	})
+}

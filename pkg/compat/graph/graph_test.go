@@ -1,0 +1,300 @@
+package graph_test
+
+import (
+	"bytes"
+	"context"
+	"flag"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/apache/beam/sdks/v2/go/pkg/beam"
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/core/graph/window"
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/core/graph/window/trigger"
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/core/state"
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/core/timers"
+	"github.com/google/go-cmp/cmp"
+
+	_ "github.com/beamagents/beamagents-go/pkg/coders"
+	"github.com/beamagents/beamagents-go/pkg/compat"
+	"github.com/beamagents/beamagents-go/pkg/compat/graph"
+	pb "github.com/beamagents/beamagents-go/proto/beam_agents/v1"
+)
+
+func init() {
+	beam.RegisterDoFn(reflect.TypeFor[*cellsFn]())
+	beam.RegisterDoFn(reflect.TypeFor[*bareFn]())
+	beam.RegisterDoFn(reflect.TypeFor[*sideFn]())
+	beam.RegisterFunction(keyed)
+	beam.RegisterFunction(passOn)
+	beam.RegisterFunction(counted)
+	beam.RegisterFunction(joined)
+	beam.RegisterType(reflect.TypeFor[row]())
+	beam.RegisterType(reflect.TypeFor[sumFn]())
+}
+
+// The test binary builds a pipeline, too, and prints its fingerprint: another process.
+func TestMain(m *testing.M) {
+	switch os.Getenv("GRAPH_TEST_PIPELINE") {
+	case "":
+		os.Exit(m.Run())
+	case "empty":
+		graphMain(beam.NewPipeline())
+	default:
+		p, s := beam.NewPipelineWithRoot()
+		everything(s)
+		graphMain(p)
+	}
+}
+
+func graphMain(p *beam.Pipeline) {
+	flag.Parse()
+	beam.Init()
+	graph.WriteIfAsked(p)
+	os.Exit(7) // nobody asked
+}
+
+type row struct {
+	Name  string
+	Count int64
+	Inner *struct{ Of []string }
+}
+
+// cellsFn has a cell of each kind that matters, and timers.
+type cellsFn struct {
+	Value  state.Value[*pb.MemoryBlob]
+	Bag    state.Bag[string]
+	Sum    state.Combining[int64, int64, int64]
+	Map    state.Map[string, int64]
+	Set    state.Set[string]
+	Timers timers.EventTime
+	Config string
+}
+
+func newCellsFn(config string) *cellsFn {
+	return &cellsFn{
+		Value:  state.MakeValueState[*pb.MemoryBlob]("value"),
+		Bag:    state.MakeBagState[string]("bag"),
+		Sum:    state.MakeCombiningState[int64, int64, int64]("sum", sumFn{}),
+		Map:    state.MakeMapState[string, int64]("map"),
+		Set:    state.MakeSetState[string]("set"),
+		Timers: timers.InEventTime("agent"), Config: config,
+	}
+}
+
+func (*cellsFn) ProcessElement(_ state.Provider, _ timers.Provider, _ []byte, _ *pb.AgentEnvelope, _ func(string)) {
+}
+
+func (*cellsFn) OnTimer(_ context.Context, _ beam.EventTime, _ state.Provider, _ timers.Provider, _ []byte, _ timers.Context, _ func(string)) {
+}
+
+type sumFn struct{}
+
+func (sumFn) MergeAccumulators(a, b int64) int64 { return a + b }
+
+// bareFn has one cell of the SDK.
+type bareFn struct{ Value state.Value[int64] }
+
+func (*bareFn) ProcessElement(_ state.Provider, _ []byte, _ *pb.AgentEnvelope, _ func(string)) {}
+
+type sideFn struct{}
+
+func (*sideFn) ProcessElement(_ string, _ func(*string) bool, _ func(*row) bool, _ func(row)) {}
+
+func keyed(e *pb.AgentEnvelope) ([]byte, *pb.AgentEnvelope) { return e.GetEntityKey(), e }
+
+func counted(s string) (string, int64) { return s, 1 }
+
+func passOn(e *pb.AgentEnvelope) *pb.AgentEnvelope { return e }
+
+func joined(_ []byte, _, _ func(**pb.AgentEnvelope) bool, _ func(*pb.AgentEnvelope)) {}
+
+// everything has all that a fingerprint can hold.
+func everything(s beam.Scope) {
+	keyed := beam.ParDo(s.Scope("Key"), keyed, beam.Create(s, &pb.AgentEnvelope{}))
+	texts := beam.ParDo(s.Scope("Cells"), newCellsFn("/secret/path"), keyed)
+	rows := beam.Create(s.Scope("Rows"), row{Name: "a"})
+	beam.ParDo(s.Scope("Side"), &sideFn{}, texts, beam.SideInput{Input: texts}, beam.SideInput{Input: rows})
+	beam.ParDo(s.Scope("Join"), joined, beam.CoGroupByKey(s, keyed, keyed))
+	beam.CombinePerKey(s, sumFn{}, beam.ParDo(s, counted, texts))
+	windowed := beam.WindowInto(s, window.NewSlidingWindows(time.Minute, 10*time.Second), keyed,
+		beam.Trigger(trigger.Repeat(trigger.AfterCount(3))), beam.PanesAccumulate(), beam.AllowedLateness(time.Second))
+	beam.GroupByKey(s, windowed)
+	beam.GroupByKey(s, beam.WindowInto(s, window.NewSessions(time.Hour), keyed))
+	beam.GroupByKey(s, beam.WindowInto(s, window.NewFixedWindows(time.Hour), keyed))
+	beam.Reshuffle(s, texts)
+	beam.Flatten(s, texts, texts)
+}
+
+func fingerprint(t *testing.T, build func(s beam.Scope)) compat.Fingerprint {
+	t.Helper()
+	p, s := beam.NewPipelineWithRoot()
+	build(s)
+	f, err := graph.Fingerprint(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+func text(t *testing.T, f compat.Fingerprint) string {
+	t.Helper()
+	var b bytes.Buffer
+	if err := f.Write(&b); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+// program runs the test binary as a pipeline.
+func program(t *testing.T, pipeline string, args ...string) (stdout, stderr string, status int) {
+	t.Helper()
+	cmd := exec.Command(os.Args[0], args...)
+	cmd.Env = append(os.Environ(), "GRAPH_TEST_PIPELINE="+pipeline)
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	_ = cmd.Run() // its status says it
+	return out.String(), errs.String(), cmd.ProcessState.ExitCode()
+}
+
+func TestSameBytesInEveryRunAndProcess(t *testing.T) {
+	first := text(t, fingerprint(t, everything))
+	for range 50 {
+		if diff := cmp.Diff(first, text(t, fingerprint(t, everything))); diff != "" {
+			t.Fatalf("another run (-first +now):\n%s", diff)
+		}
+	}
+	for range 3 {
+		stdout, stderr, status := program(t, "everything", "--fingerprint", "-")
+		if diff := cmp.Diff(first, stdout); status != 0 || stderr != "" || diff != "" {
+			t.Fatalf("another process: status %d, %s (-here +there):\n%s", status, stderr, diff)
+		}
+	}
+	f, err := compat.Read(strings.NewReader(first))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(fingerprint(t, everything), f); diff != "" {
+		t.Errorf("read back (-taken +read):\n%s", diff)
+	}
+}
+
+var update = flag.Bool("update", false, "write testdata anew")
+
+const frozen = "testdata/everything.json"
+
+func TestEverything(t *testing.T) {
+	got := text(t, fingerprint(t, everything))
+	if *update {
+		if err := os.WriteFile(frozen, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(frozen)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("(-%s +now):\n%s", frozen, diff)
+	}
+	if strings.Contains(got, "/secret/path") {
+		t.Error("the fingerprint holds configuration")
+	}
+}
+
+func TestWriteIfAsked(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "f.json")
+	stdout, stderr, status := program(t, "everything", "--fingerprint="+file)
+	b, err := os.ReadFile(file)
+	if status != 0 || stdout != "" || stderr != "" || err != nil || string(b) != text(t, fingerprint(t, everything)) {
+		t.Errorf("status %d, %q, %q: %v", status, stdout, stderr, err)
+	}
+	if _, _, status := program(t, "everything"); status != 7 {
+		t.Errorf("without the flag: status %d", status)
+	}
+	for name, tc := range map[string]struct{ pipeline, file, want string }{
+		"no such folder": {"everything", filepath.Join(dir, "none", "f.json"), "no such file or directory"},
+		"empty pipeline": {"empty", "-", "graph: "},
+	} {
+		stdout, stderr, status := program(t, tc.pipeline, "--fingerprint", tc.file)
+		if status != 2 || stdout != "" || !strings.Contains(stderr, tc.want) || strings.Count(stderr, "\n") != 1 {
+			t.Errorf("%s: status %d, stdout %q, stderr %q", name, status, stdout, stderr)
+		}
+	}
+}
+
+func kinds(findings []compat.Finding) []compat.Kind {
+	var all []compat.Kind
+	for _, f := range findings {
+		all = append(all, f.Kind)
+	}
+	return all
+}
+
+// What the SDK does to names and numbers, and what Check makes of it.
+func TestChecksOfRealPipelines(t *testing.T) {
+	source := func(s beam.Scope) beam.PCollection {
+		return beam.ParDo(s, keyed, beam.Create(s, &pb.AgentEnvelope{}))
+	}
+	one := func(s beam.Scope) { beam.ParDo(s.Scope("Agent"), &bareFn{state.MakeValueState[int64]("v")}, source(s)) }
+	unnamed := func(ids ...string) func(s beam.Scope) {
+		return func(s beam.Scope) {
+			col := source(s)
+			for _, id := range ids {
+				beam.ParDo(s, &bareFn{state.MakeValueState[int64](id)}, col)
+			}
+		}
+	}
+	// A Create for each: they can be told apart by their input alone.
+	twins := func(order ...string) func(s beam.Scope) {
+		return func(s beam.Scope) {
+			cols := map[string]beam.PCollection{"a": source(s.Scope("A")), "b": source(s.Scope("B"))}
+			for _, name := range order {
+				beam.ParDo(s, &bareFn{state.MakeValueState[int64]("v")}, cols[name])
+			}
+		}
+	}
+	for name, tc := range map[string]struct {
+		old, new func(s beam.Scope)
+		want     []compat.Kind
+	}{
+		"the same": {everything, everything, nil},
+		"a stateless step at the end": {one, func(s beam.Scope) {
+			one(s)
+			beam.ParDo(s.Scope("Later"), passOn, beam.Create(s.Scope("Later"), &pb.AgentEnvelope{}))
+		}, []compat.Kind{compat.TransformAdded, compat.TransformAdded, compat.TransformAdded}},
+		"another scope": {one, func(s beam.Scope) {
+			beam.ParDo(s.Scope("Renamed"), &bareFn{state.MakeValueState[int64]("v")}, source(s))
+		}, []compat.Kind{compat.StatefulTransformRenamed}},
+		// Measured: what is constructed before a stateful step changes its Flink operator.
+		"a stateless step before": {one, func(s beam.Scope) {
+			beam.ParDo(s.Scope("Before"), passOn, beam.Create(s.Scope("Before"), &pb.AgentEnvelope{}))
+			one(s)
+		}, []compat.Kind{compat.FlinkOperatorChanged, compat.TransformAdded, compat.TransformAdded, compat.TransformAdded}},
+		"another cell":            {unnamed("v"), unnamed("w"), []compat.Kind{compat.StateRenamed}},
+		"one that is named alike": {unnamed("v"), unnamed("v", "w"), []compat.Kind{compat.StatefulTransformAdded}},
+		"exchanged, other shapes": {unnamed("v", "w"), unnamed("w", "v"), []compat.Kind{compat.NumberedTransformMoved, compat.NumberedTransformMoved}},
+		"one constructed before":  {unnamed("v"), unnamed("w", "v"), []compat.Kind{compat.NumberedTransformMoved}},
+		"exchanged, other inputs": {twins("a", "b"), twins("b", "a"), []compat.Kind{compat.NumberedTransformRewired, compat.FlinkOperatorChanged, compat.NumberedTransformRewired, compat.FlinkOperatorChanged}},
+		"exchanged, equal in all": {unnamed("v", "v"), unnamed("v", "v"), nil}, // what the page warns of
+		"a cell of another type":  {unnamed("v"), func(s beam.Scope) { beam.ParDo(s, newCellsFn(""), source(s)) }, []compat.Kind{compat.StatefulTransformRemoved, compat.StatefulTransformAdded}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			findings := compat.Check(fingerprint(t, tc.old), fingerprint(t, tc.new))
+			if diff := cmp.Diff(tc.want, kinds(findings)); diff != "" {
+				t.Errorf("(-want +found):\n%s\n%v", diff, findings)
+			}
+		})
+	}
+}
+
+func TestErrors(t *testing.T) {
+	if _, err := graph.Fingerprint(beam.NewPipeline()); err == nil || !strings.HasPrefix(err.Error(), "graph: ") {
+		t.Errorf("an empty pipeline: %v", err)
+	}
+}

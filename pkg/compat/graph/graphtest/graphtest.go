@@ -1,0 +1,86 @@
+// Package graphtest holds a pipeline to the fingerprint that a running job knows it by.
+//
+//	var addFrozen = flag.Bool("add-frozen", false, "freeze what is new")
+//
+//	func TestPipelineIsFrozen(t *testing.T) {
+//		p, s := beam.NewPipelineWithRoot()
+//		build(s)
+//		graphtest.Frozen(t, "testdata/pipeline.json", p, *addFrozen)
+//	}
+//
+// # Behaviour
+//
+// [Frozen] compares the pipeline with the file, and says of each difference what a runner
+// would do. It writes the file where there is none, and writes it anew where everything
+// that is different is safe, but only when it is told to.
+//
+// # Limits
+//
+// One file is for one pipeline: in a pipeline of several, what is constructed first gives
+// numbers to what comes after it.
+//
+// # Differences
+//
+// Unlike beamagents compat check, it also fails for what is safe, so that the file is
+// always that of the code beside it.
+package graphtest
+
+import (
+	"bytes"
+	"errors"
+	"io/fs"
+	"os"
+	"slices"
+	"testing"
+
+	"github.com/apache/beam/sdks/v2/go/pkg/beam"
+
+	"github.com/beamagents/beamagents-go/pkg/compat"
+	"github.com/beamagents/beamagents-go/pkg/compat/graph"
+)
+
+// Frozen fails t where the fingerprint of p is not that in file. With add, a file that is
+// missing, or differs in what is safe alone, is written.
+func Frozen(t testing.TB, file string, p *beam.Pipeline, add bool) {
+	t.Helper()
+	now, err := graph.Fingerprint(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var text bytes.Buffer
+	if err := now.Write(&text); err != nil {
+		t.Fatal(err)
+	}
+	frozen, err := os.ReadFile(file)
+	switch {
+	case err == nil && bytes.Equal(frozen, text.Bytes()):
+		return
+	case errors.Is(err, fs.ErrNotExist):
+	case err != nil:
+		t.Fatal(err)
+	default:
+		old, err := compat.Read(bytes.NewReader(frozen))
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := compat.Check(old, now)
+		for _, f := range found {
+			if !add || f.Severity == compat.Unsafe {
+				t.Errorf("%s: running jobs know another pipeline\n%s", file, f)
+			}
+		}
+		if len(found) == 0 {
+			t.Errorf("%s: the pipeline is the same, but the file was written another way", file)
+		}
+		if len(found) == 0 || slices.ContainsFunc(found, func(f compat.Finding) bool { return f.Severity == compat.Unsafe }) {
+			return
+		}
+	}
+	if !add {
+		t.Errorf("%s: not all is frozen yet: run this test with -add-frozen", file)
+		return
+	}
+	if err := os.WriteFile(file, text.Bytes(), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
