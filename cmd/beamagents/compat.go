@@ -27,7 +27,7 @@ standard input.
 Each difference is printed with what Dataflow and Flink would do, where that is known
 from and how to avoid it. A summary goes to standard error. Exit status 1 if a difference
 is unsafe: on either runner, or with --runner on that one.`,
-		Example: `  $ beamagents compat check golden/pipeline/transforms.json golden/pipeline/transforms.json
+		Example: `  $ beamagents compat check golden/pipeline/transforms.json - < golden/pipeline/transforms.json
   0 differences, 0 unsafe`,
 		Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -32,7 +32,7 @@ func TestCompatCheck(t *testing.T) {
 		stdout []string
 		stderr string
 	}{
-		"old old":                   {0, nil, "0 differences, 0 unsafe\n"},
+		"old ./old":                 {0, nil, "0 differences, 0 unsafe\n"},
 		"- old":                     {0, nil, "0 differences, 0 unsafe\n"},
 		"old -":                     {0, nil, "0 differences, 0 unsafe\n"},
 		"old new":                   {1, []string{"unsafe " + operator, "\n\nsafe state_added: A, state t\n", "  new       value\n"}, "2 differences, 1 unsafe\n"},

@@ -2,10 +2,11 @@
 // a line, and writes a timeline of each session, statistics of each tool, the traces,
 // and the dead letters.
 //
-//	go run ./examples/events --input FILE --out DIR [--runner prism|direct]
+//	go run ./examples/events --input FILE --out DIR [--runner prism|direct] [--fingerprint FILE]
 //
 // It ends with a table of the tools. Exit status: 0 when the pipeline ran, dead letters
-// or not; 1 when it failed; 2 for a wrong flag, a missing file or an unwritable folder.
+// or not, or the fingerprint was written; 1 when it failed; 2 for a wrong flag, a
+// missing file or an unwritable folder.
 package main
 
 import (
@@ -14,6 +15,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
@@ -22,12 +24,14 @@ import (
 	_ "github.com/apache/beam/sdks/v2/go/pkg/beam/runners/direct"
 	_ "github.com/apache/beam/sdks/v2/go/pkg/beam/runners/prism"
 
+	"github.com/beamagents/beamagents-go/pkg/compat/graph"
 	"github.com/beamagents/beamagents-go/pkg/transforms"
 )
 
 // options are the flags, checked.
 type options struct {
 	input, out, runner string
+	info               fs.FileInfo // of the input
 }
 
 func main() {
@@ -38,7 +42,7 @@ func main() {
 	flag.CommandLine.SetOutput(io.Discard)
 	switch err := flag.CommandLine.Parse(os.Args[1:]); {
 	case errors.Is(err, flag.ErrHelp):
-		fmt.Fprintln(os.Stderr, "usage: events --input FILE --out DIR [--runner prism|direct]")
+		fmt.Fprintln(os.Stderr, "usage: events --input FILE --out DIR [--runner prism|direct] [--fingerprint FILE]")
 		return
 	case err != nil:
 		fmt.Fprintln(os.Stderr, "events:", err)
@@ -51,7 +55,14 @@ func main() {
 	}
 	log.LogLevel = "warn" // at "info" the embedded runner reports every step it takes
 	beam.Init()
-	if err := run(context.Background(), o, os.Stdout); err != nil {
+	p, s := beam.NewPipelineWithRoot()
+	build(s, o)
+	graph.WriteIfAsked(p)
+	if err := prepare(o.out, o.info); err != nil {
+		fmt.Fprintln(os.Stderr, "events:", err)
+		os.Exit(2)
+	}
+	if err := run(context.Background(), p, o, os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, "events:", err)
 		os.Exit(1)
 	}
@@ -85,13 +96,12 @@ func (o *options) validate(args []string) error {
 		return fmt.Errorf("cannot read the input: %w", err)
 	}
 	_ = f.Close() // opened to see that it can be
-	return prepare(o.out, info)
+	o.info = info
+	return nil
 }
 
-// run builds and runs the pipeline, and prints the tables.
-func run(ctx context.Context, o options, stdout io.Writer) error {
-	p, s := beam.NewPipelineWithRoot()
-	build(s, o)
+// run runs the pipeline, and prints the tables.
+func run(ctx context.Context, p *beam.Pipeline, o options, stdout io.Writer) error {
 	result, err := beam.Run(ctx, o.runner, p)
 	if err != nil {
 		return err

@@ -134,7 +134,7 @@ func TestAWrongCallIsOneLine(t *testing.T) {
 
 func TestHelpIsTheUsage(t *testing.T) {
 	stdout, stderr, status := program(t, "--help")
-	if status != 0 || stdout != "" || stderr != "usage: events --input FILE --out DIR [--runner prism|direct]\n" {
+	if status != 0 || stdout != "" || stderr != "usage: events --input FILE --out DIR [--runner prism|direct] [--fingerprint FILE]\n" {
 		t.Errorf("status %d, stdout %q, stderr %q", status, stdout, stderr)
 	}
 }
@@ -178,5 +178,33 @@ func TestAnEmptyFileHasNoEvents(t *testing.T) {
 				t.Errorf("%s: %s has %q", runner, name, got)
 			}
 		}
+	}
+}
+
+// The fingerprint is that of the program and not of its flags, and nothing runs.
+func TestFingerprint(t *testing.T) {
+	dir := t.TempDir()
+	kept := filepath.Join(dir, tracesFile)
+	if err := os.WriteFile(kept, []byte("kept"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(dir, "fingerprint.json")
+	stdout, stderr, status := program(t, "--input", "sample/sample.jsonl", "--out", dir, "--fingerprint", file)
+	if status != 0 || stdout != "" || stderr != "" {
+		t.Fatalf("status %d, stdout %q, stderr %q", status, stdout, stderr)
+	}
+	again, _, _ := program(t, "--input", file, "--out", t.TempDir(), "--runner", "direct", "--fingerprint", "-")
+	written, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(written) != again || !strings.Contains(again, "EventsToTraces/CoGBK") {
+		t.Errorf("%s\nand with other flags\n%s", written, again)
+	}
+	if b, err := os.ReadFile(kept); err != nil || string(b) != "kept" {
+		t.Errorf("an output of an earlier run: %q, %v", b, err)
+	}
+	if _, stderr, status := program(t, "--input", "sample/sample.jsonl", "--out", dir, "--fingerprint", dir); status != 2 || strings.Count(stderr, "\n") != 1 {
+		t.Errorf("an unwritable file: status %d, %q", status, stderr)
 	}
 }

@@ -2,9 +2,11 @@
 // them, and writes each kind, and the dead letters, to a folder of its own.
 //
 //	go run ./examples/route --input FILE --out DIR [--format jsonl|delimited] [--runner prism|direct]
+//	    [--fingerprint FILE]
 //
 // It ends with a table of counts. Exit status: 0 when the pipeline ran, dead letters
-// or not; 1 when it failed; 2 for a wrong flag, a missing file or an unwritable folder.
+// or not, or the fingerprint was written; 1 when it failed; 2 for a wrong flag, a
+// missing file or an unwritable folder.
 package main
 
 import (
@@ -13,6 +15,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -25,6 +28,7 @@ import (
 	_ "github.com/apache/beam/sdks/v2/go/pkg/beam/runners/direct"
 	_ "github.com/apache/beam/sdks/v2/go/pkg/beam/runners/prism"
 
+	"github.com/beamagents/beamagents-go/pkg/compat/graph"
 	"github.com/beamagents/beamagents-go/pkg/transforms"
 )
 
@@ -34,6 +38,7 @@ const exampleNamespace = "beam_agents.examples.route"
 // options are the flags, checked.
 type options struct {
 	input, out, format, runner string
+	info                       fs.FileInfo // of the input
 }
 
 func main() {
@@ -42,10 +47,11 @@ func main() {
 	flag.StringVar(&o.out, "out", "", "folder for the outputs, created if need be")
 	flag.StringVar(&o.format, "format", "", "jsonl (protobuf JSON, one a line) or delimited (varint length and bytes); by default from the file's name")
 	flag.Usage = func() {
-		fmt.Fprintln(os.Stderr, "usage: route --input FILE --out DIR [--format jsonl|delimited] [--runner prism|direct]")
+		fmt.Fprintln(os.Stderr, "usage: route --input FILE --out DIR [--format jsonl|delimited] [--runner prism|direct] [--fingerprint FILE]")
 		for _, name := range []string{"input", "out", "format"} {
 			fmt.Fprintf(os.Stderr, "  --%-8s %s\n", name, flag.Lookup(name).Usage)
 		}
+		fmt.Fprintln(os.Stderr, "  --fingerprint "+flag.Lookup("fingerprint").Usage)
 		fmt.Fprintln(os.Stderr, "  --runner   prism, the embedded runner (default), or direct, Beam's legacy one")
 	}
 	flag.Parse()
@@ -56,7 +62,14 @@ func main() {
 	}
 	log.LogLevel = "warn" // at "info" the embedded runner reports every step it takes
 	beam.Init()
-	if err := run(context.Background(), o, os.Stdout); err != nil {
+	p, s := beam.NewPipelineWithRoot()
+	build(s, o)
+	graph.WriteIfAsked(p)
+	if err := prepare(o.out, o.info); err != nil {
+		fmt.Fprintln(os.Stderr, "route:", err)
+		os.Exit(2)
+	}
+	if err := run(context.Background(), p, o, os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, "route:", err)
 		os.Exit(1)
 	}
@@ -103,13 +116,12 @@ func (o *options) validate(args []string) error {
 		return fmt.Errorf("cannot read the input: %w", err)
 	}
 	_ = f.Close() // opened to see that it can be
-	return prepare(o.out, info)
+	o.info = info
+	return nil
 }
 
-// run builds and runs the pipeline, and prints the table.
-func run(ctx context.Context, o options, stdout io.Writer) error {
-	p, s := beam.NewPipelineWithRoot()
-	build(s, o)
+// run runs the pipeline, and prints the table.
+func run(ctx context.Context, p *beam.Pipeline, o options, stdout io.Writer) error {
 	result, err := beam.Run(ctx, o.runner, p)
 	if err != nil {
 		return err

@@ -316,3 +316,31 @@ func TestReadDelimited(t *testing.T) {
 		}
 	}
 }
+
+// The fingerprint is that of the program and not of its flags, and nothing runs.
+func TestFingerprint(t *testing.T) {
+	dir := t.TempDir()
+	kept := filepath.Join(dir, eventsFile)
+	if err := os.WriteFile(kept, []byte("kept"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(dir, "fingerprint.json")
+	stdout, stderr, status := route(t, "--input", "sample/sample.jsonl", "--out", dir, "--fingerprint", file)
+	if status != 0 || stdout != "" || stderr != "" {
+		t.Fatalf("status %d, stdout %q, stderr %q", status, stdout, stderr)
+	}
+	again, _, _ := route(t, "--input", file, "--format", "jsonl", "--out", t.TempDir(), "--runner", "direct", "--fingerprint", "-")
+	written, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(written) != again || !strings.Contains(again, "Route/transforms.routeFn") {
+		t.Errorf("%s\nand with other flags\n%s", written, again)
+	}
+	if b, err := os.ReadFile(kept); err != nil || string(b) != "kept" {
+		t.Errorf("an output of an earlier run: %q, %v", b, err)
+	}
+	if _, stderr, status := route(t, "--input", "sample/sample.jsonl", "--out", dir, "--fingerprint", dir); status != 2 || strings.Count(stderr, "\n") != 1 {
+		t.Errorf("an unwritable file: status %d, %q", status, stderr)
+	}
+}

@@ -9,10 +9,10 @@ import (
 	"strings"
 )
 
-// Check returns the differences of two fingerprints, old being that of the running job,
+// Check returns the differences of two fingerprints, old being that of the job that runs,
 // in order of transform, kind and subject. Equal ones have none.
-func Check(old, new Fingerprint) []Finding {
-	c := checker{old: index(old), new: index(new), renamed: map[string]string{}}
+func Check(old, now Fingerprint) []Finding {
+	c := checker{old: index(old), new: index(now), renamed: map[string]string{}}
 	moved := c.moved()
 	c.rename()
 	for _, name := range slices.Sorted(maps.Keys(c.old)) {
@@ -72,10 +72,10 @@ type checker struct {
 	found    []Finding
 }
 
-func (c *checker) add(k Kind, transform, subject, old, new string) {
+func (c *checker) add(k Kind, transform, subject, old, now string) {
 	rule, _ := RuleOf(k)
 	c.found = append(c.found, Finding{
-		Kind: k, Transform: transform, Subject: subject, Old: old, New: new, Severity: rule.Severity(), Rule: rule,
+		Kind: k, Transform: transform, Subject: subject, Old: old, New: now, Severity: rule.Severity(), Rule: rule,
 	})
 }
 
@@ -221,13 +221,13 @@ func (c *checker) fn(name, subject string, o, n *Fn) {
 
 // coder adds a finding of that kind if the coders differ.
 func (c *checker) coder(k Kind, name, subject string, o, n *Coder) {
-	if old, new := texts(o, n); old != new {
-		c.add(k, name, subject, old, new)
+	if old, now := texts(o, n); old != now {
+		c.add(k, name, subject, old, now)
 	}
 }
 
 // texts are two coders as text, short where that shows the difference.
-func texts(o, n *Coder) (old, new string) {
+func texts(o, n *Coder) (old, now string) {
 	text := func(c *Coder, long bool) string {
 		switch {
 		case c == nil:
@@ -237,13 +237,13 @@ func texts(o, n *Coder) (old, new string) {
 		}
 		return c.String()
 	}
-	if old, new = text(o, true), text(n, true); old == new {
-		return old, new
+	if old, now = text(o, true), text(n, true); old == now {
+		return old, now
 	}
 	if o, n := text(o, false), text(n, false); o != n {
 		return o, n
 	}
-	return old, new
+	return old, now
 }
 
 // types is a coder without the functions of what is in it: what changes with the type.
@@ -259,7 +259,7 @@ func types(c Coder) Coder {
 }
 
 // pairs calls visit with what is in old and in new by that name, nil for nothing.
-func pairs[T any](old, new []T, name func(T) string, visit func(name string, o, n *T)) {
+func pairs[T any](old, now []T, name func(T) string, visit func(name string, o, n *T)) {
 	find := func(all []T, want string) *T {
 		if i := slices.IndexFunc(all, func(t T) bool { return name(t) == want }); i >= 0 {
 			return &all[i]
@@ -267,11 +267,11 @@ func pairs[T any](old, new []T, name func(T) string, visit func(name string, o, 
 		return nil
 	}
 	for i := range old {
-		visit(name(old[i]), &old[i], find(new, name(old[i])))
+		visit(name(old[i]), &old[i], find(now, name(old[i])))
 	}
-	for i := range new {
-		if find(old, name(new[i])) == nil {
-			visit(name(new[i]), nil, &new[i])
+	for i := range now {
+		if find(old, name(now[i])) == nil {
+			visit(name(now[i]), nil, &now[i])
 		}
 	}
 }
@@ -374,9 +374,9 @@ func (c *checker) sideInputs(o, n *Transform) {
 }
 
 // renames pairs what is gone with what is new and the same in all but the name.
-func renames[T any](old, new []T, name, rest func(T) string) map[string]string {
+func renames[T any](old, now []T, name, rest func(T) string) map[string]string {
 	var gone, added []T
-	pairs(old, new, name, func(_ string, o, n *T) {
+	pairs(old, now, name, func(_ string, o, n *T) {
 		switch {
 		case o == nil:
 			added = append(added, *n)

@@ -31,8 +31,6 @@ func kv(key, value Coder) Coder {
 	return Coder{URN: "beam:coder:kv:v1", Components: []Coder{key, value}}
 }
 
-func ptr[T any](v T) *T { return &v }
-
 // pipeline has one transform of each sort.
 func pipeline() Fingerprint {
 	raw := Collection{Tag: "i0", Coder: simple("bytes"), Windowing: "global windows"}
@@ -58,9 +56,9 @@ func pipeline() Fingerprint {
 			Name: "Agent/a.agentFn", Kind: parDo, Fn: &Fn{Name: "*example.test/a.agentFn"}, FlinkOperator: "n2",
 			Inputs: []Collection{from(event, "Parse/a.parseFn[i0]")}, Outputs: []Collection{event},
 			State: []State{
-				{ID: "memory", Kind: "value", Value: ptr(message("Memory", "encode"))},
-				{ID: "sum", Kind: "combining", Value: ptr(simple("varint")), CombineFn: &Fn{Name: "*example.test/a.sumFn"}},
-				{ID: "table", Kind: "map", Key: ptr(simple("bytes")), Value: ptr(simple("varint"))},
+				{ID: "memory", Kind: "value", Value: new(message("Memory", "encode"))},
+				{ID: "sum", Kind: "combining", Value: new(simple("varint")), CombineFn: &Fn{Name: "*example.test/a.sumFn"}},
+				{ID: "table", Kind: "map", Key: new(simple("bytes")), Value: new(simple("varint"))},
 			},
 			Timers: []Timer{{Family: "agent", TimeDomain: "EVENT_TIME", Coder: Coder{
 				URN: "beam:coder:timer:v1", Components: []Coder{simple("bytes"), simple("global_window")},
@@ -69,20 +67,20 @@ func pipeline() Fingerprint {
 		{
 			Name: "Join/a.joinFn", Kind: parDo, Fn: &Fn{Name: "example.test/a.joinFn", Signature: "func(string, []string)"},
 			Inputs: []Collection{from(event, "Agent/a.agentFn[i0]")}, SideInputs: []Collection{side},
-			Restriction: ptr(simple("varint")),
+			Restriction: new(simple("varint")),
 		},
-		{Name: "Sum", Kind: "beam:transform:combine_per_key:v1", Fn: &Fn{Name: "*example.test/a.sumFn"}, Accumulator: ptr(simple("varint"))},
+		{Name: "Sum", Kind: "beam:transform:combine_per_key:v1", Fn: &Fn{Name: "*example.test/a.sumFn"}, Accumulator: new(simple("varint"))},
 		{
 			Name: "Group/CoGBK", Kind: "beam:transform:group_by_key:v1",
 			Inputs: []Collection{from(event, "Agent/a.agentFn[i0]")}, Outputs: []Collection{event},
 		},
 		{
 			Name: "Twin", Kind: parDo, Fn: &Fn{Name: "*example.test/a.twinFn"}, FlinkOperator: "n4",
-			Inputs: []Collection{from(event, "Parse/a.parseFn[i0]")}, State: []State{{ID: "v", Kind: "value", Value: ptr(simple("varint"))}},
+			Inputs: []Collection{from(event, "Parse/a.parseFn[i0]")}, State: []State{{ID: "v", Kind: "value", Value: new(simple("varint"))}},
 		},
 		{
 			Name: "Twin'1", Kind: parDo, Fn: &Fn{Name: "*example.test/a.twinFn"}, FlinkOperator: "n4",
-			Inputs: []Collection{from(event, "Parse/a.parseFn[i0]")}, State: []State{{ID: "v", Kind: "value", Value: ptr(simple("bytes"))}},
+			Inputs: []Collection{from(event, "Parse/a.parseFn[i0]")}, State: []State{{ID: "v", Kind: "value", Value: new(simple("bytes"))}},
 		},
 	}}
 }
@@ -236,7 +234,7 @@ var cases = map[string]struct {
 	}},
 	"a cell added": {func(f *Fingerprint) {
 		t := get(f, "Agent/a.agentFn")
-		t.State = append(t.State, State{ID: "new", Kind: "bag", Value: ptr(simple("bytes"))})
+		t.State = append(t.State, State{ID: "new", Kind: "bag", Value: new(simple("bytes"))})
 	}, []want{{StateAdded, "Agent/a.agentFn", "state new", "", "bag of bytes"}}},
 	"a cell removed": {func(f *Fingerprint) { get(f, "Agent/a.agentFn").State = get(f, "Agent/a.agentFn").State[:2] },
 		[]want{{StateRemoved, "Agent/a.agentFn", "state table", "map of bytes and varint", ""}}},
@@ -246,7 +244,7 @@ var cases = map[string]struct {
 		[]want{{StateKindChanged, "Agent/a.agentFn", "state memory", "value of *pb.Memory", "bag of *pb.Memory"}}},
 	"another type in cells": {func(f *Fingerprint) {
 		s := get(f, "Agent/a.agentFn").State
-		s[0].Value, s[1].CombineFn, s[2].Key = ptr(message("Other", "encode")), &Fn{Name: "*example.test/a.maxFn"}, ptr(simple("varint"))
+		s[0].Value, s[1].CombineFn, s[2].Key = new(message("Other", "encode")), &Fn{Name: "*example.test/a.maxFn"}, new(simple("varint"))
 	}, []want{
 		{FnChanged, "Agent/a.agentFn", "state sum", "*example.test/a.sumFn", "*example.test/a.maxFn"},
 		{StateCoderChanged, "Agent/a.agentFn", "state memory", "*pb.Memory", "*pb.Other"},
@@ -265,7 +263,7 @@ var cases = map[string]struct {
 	"another coder of timers": {func(f *Fingerprint) { get(f, "Agent/a.agentFn").Timers[0].Coder.Components[0] = simple("varint") },
 		[]want{{TimerCoderChanged, "Agent/a.agentFn", "timer family agent", "timer<bytes, global_window>", "timer<varint, global_window>"}}},
 	"another accumulator": {func(f *Fingerprint) {
-		get(f, "Sum").Accumulator = ptr(Coder{URN: "beam:coder:row:v1", Fields: []string{"N int64"}})
+		get(f, "Sum").Accumulator = new(Coder{URN: "beam:coder:row:v1", Fields: []string{"N int64"}})
 	},
 		[]want{{AccumulatorCoderChanged, "Sum", "accumulator", "varint", "row<N int64>"}}},
 	"another restriction": {func(f *Fingerprint) { get(f, "Join/a.joinFn").Restriction = nil },

@@ -3,8 +3,8 @@
 // with the state and the data of the running job.
 //
 //	old, err := compat.Read(oldFile)
-//	new, err := compat.Read(newFile)
-//	for _, f := range compat.Check(old, new) {
+//	now, err := compat.Read(newFile)
+//	for _, f := range compat.Check(old, now) {
 //		fmt.Println(f)
 //	}
 //

@@ -144,7 +144,7 @@ func (t *Transform) Stateful() bool {
 }
 
 // String is a short form: KV<bytes, *beamagentspb.AgentEnvelope>.
-func (c Coder) String() string {
+func (c *Coder) String() string {
 	parts := make([]string, len(c.Components))
 	for i, component := range c.Components {
 		parts[i] = component.String()
