@@ -61,6 +61,12 @@ bench-packages: ## Run the benchmarks of the packages that link no Beam.
 soak: ## Run the long tests: millions of elements, and gigabytes of messages, in flat memory.
 	go test -tags soak -run '^TestSoak' -v -timeout 60m $(GO_PACKAGES)
 
+.PHONY: freeze
+freeze: ## Keep what a release is known by and stores in golden/release/TAG; CELLS adds a folder of blobs.
+	@# What is copied must be that of the code.
+	go test ./golden/... ./pkg/coders ./pkg/compat/... ./pkg/transforms
+	go run ./golden/freeze $(if $(CELLS),-cells "$(CELLS)") -- "$(TAG)"
+
 .PHONY: parity
 parity: $(BIN)/buf ## Encode the golden values with Python and, where there is Maven, with Java; compare both ways.
 	rm -rf .parity/python .parity/java

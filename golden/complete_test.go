@@ -34,8 +34,11 @@ var languagePath = regexp.MustCompile(`^(v[1-9][0-9]*)/(?:python|java)/([a-z][a-
 
 var blobPath = regexp.MustCompile(`^v([1-9][0-9]*)/[a-z][a-z0-9_]*\.(binpb|txtpb)$`)
 
-// misplaced lists the blobs of the tree golden that lie outside a version folder,
-// what else lies in one, and the blobs that lack one of their two files.
+// releasePath is what a release stored, which golden/freeze copies and checks.
+var releasePath = regexp.MustCompile(`^release/v[^/]+/(?:state|cells)/[a-z][a-z0-9_]*\.(binpb|txtpb)$`)
+
+// misplaced lists the blobs of the tree golden that lie outside a version folder and a
+// release, what else lies in one, and the blobs that lack one of their two files.
 func misplaced(golden fs.FS) (problems []string, err error) {
 	err = fs.WalkDir(golden, ".", func(file string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
@@ -52,7 +55,7 @@ func misplaced(golden fs.FS) (problems []string, err error) {
 				problems = append(problems, file+" is of no blob")
 			}
 			return nil
-		case !blobPath.MatchString(file):
+		case !blobPath.MatchString(file) && !releasePath.MatchString(file):
 			problems = append(problems, file+" is no blob of a version folder")
 			return nil
 		}
@@ -188,6 +191,9 @@ func TestPlacesCanFail(t *testing.T) {
 		"of python, a text":   {fstest.MapFS{"v1/a.binpb": {}, "v1/a.txtpb": {}, "v1/python/a.txtpb": {}}, 1},
 		"no text":             {fstest.MapFS{"v1/a.binpb": {}}, 1},
 		"no bytes":            {fstest.MapFS{"v1/a.txtpb": {}}, 1},
+		"of a release":        {pair("release/v0.1.0/state/a"), 0},
+		"of a release, part":  {fstest.MapFS{"release/v0.1.0/cells/a.binpb": {}}, 1},
+		"beside a release":    {pair("release/a"), 2},
 		"stranger in version": {fstest.MapFS{"v1/README.md": {}}, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -273,7 +279,11 @@ func TestManifest(t *testing.T) {
 	if err != nil || len(versionFolders) == 0 {
 		t.Fatalf("version folders: %q, %v", versionFolders, err)
 	}
-	if err := frozen.Check(root, "golden/MANIFEST.sha256", append(versionFolders, "proto/baseline")...); err != nil {
+	folders := append(versionFolders, "proto/baseline")
+	if _, err := fs.Stat(root, "golden/release"); err == nil { // from the first release on
+		folders = append(folders, "golden/release")
+	}
+	if err := frozen.Check(root, "golden/MANIFEST.sha256", folders...); err != nil {
 		t.Error(err)
 	}
 }

@@ -1,0 +1,180 @@
+// Freeze keeps what a release stores and is known by, in golden/release/<tag>: later
+// code must read it and stay compatible with it. Run it from the root of the repository,
+// as `make freeze TAG=v1.2.3` does after the tests:
+//
+//	go run ./golden/freeze [-cells DIR] TAG
+//
+// # Behaviour
+//
+// It copies, and lists in golden/MANIFEST.sha256,
+//
+//   - to pipeline/: the fingerprints and coders of golden/pipeline, which tests hold to
+//     the code;
+//   - to state/: every blob of a message with a version stamp, of the newest golden/v<N>;
+//   - to cells/: with -cells, the blobs of DIR: what the state cells wrote.
+//
+// A blob is NAME.binpb beside NAME.txtpb, as everywhere in golden. A tag that has a
+// folder, or is no version (v1.2.3, v1.2.3-rc.1), is refused; then nothing is written.
+//
+// # Limits
+//
+// It does not know git: whether the tag exists there, and what is committed, is for the
+// caller.
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"google.golang.org/protobuf/reflect/protoregistry"
+
+	"github.com/beamagents/beamagents-go/golden/internal/frozen"
+	"github.com/beamagents/beamagents-go/golden/internal/textform"
+	_ "github.com/beamagents/beamagents-go/proto/beam_agents/v1" // the types that blobs name
+)
+
+const (
+	manifestFile   = "golden/MANIFEST.sha256"
+	pipelineFolder = "golden/pipeline"
+	releaseFolder  = "golden/release"
+	versionField   = "state_schema_version"
+)
+
+// tagForm is a semantic version of major 0 or 1, which the module never leaves.
+var tagForm = regexp.MustCompile(`^v[01]\.(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)(-[0-9A-Za-z]+(\.[0-9A-Za-z]+)*)?$`)
+
+func main() {
+	cells := flag.String("cells", "", "folder of blobs that the state cells wrote")
+	flag.Parse()
+	if err := freeze(".", flag.Args(), *cells, os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+func freeze(root string, args []string, cells string, out io.Writer) error {
+	if len(args) != 1 || !tagForm.MatchString(args[0]) {
+		return fmt.Errorf("freeze: %q is no tag: name one such as v1.2.3 or v1.2.3-rc.1", args)
+	}
+	if _, err := os.Stat(filepath.Join(root, "go.mod")); err != nil {
+		return errors.New("freeze: run it from the root of the repository")
+	}
+	release := path.Join(releaseFolder, args[0])
+	if _, err := os.Stat(filepath.Join(root, release)); !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("freeze: %s is there already, and what is frozen stays: choose another tag", release)
+	}
+	parts := map[string]map[string][]byte{}
+	var err error
+	if parts["pipeline"], err = copyOf(os.DirFS(root), pipelineFolder+"/*.json"); err != nil {
+		return err
+	}
+	if parts["state"], err = stateBlobs(os.DirFS(root)); err != nil {
+		return err
+	}
+	if cells != "" {
+		if parts["cells"], err = copyOf(os.DirFS(cells), "*.*pb"); err != nil {
+			return err
+		}
+		if err := checkBlobs(parts["cells"]); err != nil {
+			return err
+		}
+	}
+	for _, part := range []string{"pipeline", "state", "cells"} {
+		added, err := frozen.Add(root, manifestFile, path.Join(release, part), parts[part], never)
+		if err != nil {
+			return err
+		}
+		for _, name := range added {
+			fmt.Fprintln(out, path.Join(release, part, name))
+		}
+	}
+	return nil
+}
+
+func never(string, []byte, []byte) bool { return false }
+
+// copyOf reads the files of that pattern, by their names without folders. There must be
+// some.
+func copyOf(fsys fs.FS, pattern string) (map[string][]byte, error) {
+	names, err := fs.Glob(fsys, pattern)
+	if err != nil {
+		return nil, fmt.Errorf("freeze: %w", err)
+	}
+	if len(names) == 0 {
+		return nil, fmt.Errorf("freeze: there is nothing to freeze in %s", pattern)
+	}
+	files := map[string][]byte{}
+	for _, name := range names {
+		if files[path.Base(name)], err = fs.ReadFile(fsys, name); err != nil {
+			return nil, fmt.Errorf("freeze: %w", err)
+		}
+	}
+	return files, nil
+}
+
+// checkBlobs refuses a blob that lacks one of its two files, or whose text is none.
+func checkBlobs(files map[string][]byte) error {
+	for name := range files {
+		base := strings.TrimSuffix(name, path.Ext(name))
+		text, bin := files[base+".txtpb"], files[base+".binpb"]
+		if text == nil || bin == nil {
+			return fmt.Errorf("freeze: %s is no blob: there must be %s.binpb and %s.txtpb", name, base, base)
+		}
+		if _, err := textform.Unmarshal(text); err != nil {
+			return fmt.Errorf("freeze: %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// stateBlobs are the two files of each blob of the newest version whose message has a
+// version stamp.
+func stateBlobs(root fs.FS) (map[string][]byte, error) {
+	folders, err := fs.Glob(root, "golden/v[1-9]*")
+	if err != nil {
+		return nil, fmt.Errorf("freeze: %w", err)
+	}
+	newest := 0
+	for _, folder := range folders {
+		n, err := strconv.Atoi(strings.TrimPrefix(path.Base(folder), "v"))
+		if err != nil {
+			return nil, fmt.Errorf("freeze: %s is no version folder", folder)
+		}
+		newest = max(newest, n)
+	}
+	files, err := copyOf(root, fmt.Sprintf("golden/v%d/*.*pb", newest))
+	if err != nil {
+		return nil, err
+	}
+	if err := checkBlobs(files); err != nil {
+		return nil, err
+	}
+	stored := map[string][]byte{}
+	for name, text := range files {
+		if path.Ext(name) != ".txtpb" {
+			continue
+		}
+		message, err := textform.MessageName(text)
+		if err != nil {
+			return nil, fmt.Errorf("freeze: %s: %w", name, err)
+		}
+		typ, err := protoregistry.GlobalTypes.FindMessageByName(message)
+		if err != nil {
+			return nil, fmt.Errorf("freeze: %s: %w", name, err)
+		}
+		if typ.Descriptor().Fields().ByName(versionField) != nil {
+			bin := strings.TrimSuffix(name, ".txtpb") + ".binpb"
+			stored[name], stored[bin] = text, files[bin]
+		}
+	}
+	return stored, nil
+}
