@@ -279,7 +279,7 @@ func TestManifest(t *testing.T) {
 	if err != nil || len(versionFolders) == 0 {
 		t.Fatalf("version folders: %q, %v", versionFolders, err)
 	}
-	folders := append(versionFolders, "proto/baseline")
+	folders := slices.Concat(versionFolders, []string{"proto/baseline"})
 	if _, err := fs.Stat(root, "golden/release"); err == nil { // from the first release on
 		folders = append(folders, "golden/release")
 	}

@@ -12,7 +12,8 @@ import (
 // Check returns the differences of two fingerprints, old being that of the job that runs,
 // in order of transform, kind and subject. Equal ones have none.
 func Check(old, now Fingerprint) []Finding {
-	c := checker{old: index(old), new: index(now), renamed: map[string]string{}}
+	c := checker{old: index(old), new: index(now), renamed: map[string]string{}, shapes: map[shapeOf]string{}}
+	c.oldGroups, c.newGroups = groups(c.old), groups(c.new)
 	moved := c.moved()
 	c.rename()
 	for _, name := range slices.Sorted(maps.Keys(c.old)) {
@@ -68,8 +69,17 @@ func index(f Fingerprint) map[string]*Transform {
 
 type checker struct {
 	old, new map[string]*Transform
-	renamed  map[string]string // from the old name to the new one
-	found    []Finding
+	// by name without numbers
+	oldGroups, newGroups map[string][]string
+	renamed              map[string]string // from the old name to the new one
+	shapes               map[shapeOf]string
+	found                []Finding
+}
+
+// shapeOf is the arguments of shape.
+type shapeOf struct {
+	t             *Transform
+	sources, code bool
 }
 
 func (c *checker) add(k Kind, transform, subject, old, now string) {
@@ -81,7 +91,11 @@ func (c *checker) add(k Kind, transform, subject, old, now string) {
 
 // shape is everything of a transform but for its names, as text. Without sources it
 // leaves out where the inputs come from, without code the name of the code.
-func shape(t *Transform, sources, code bool) string {
+func (c *checker) shape(t *Transform, sources, code bool) string {
+	key := shapeOf{t, sources, code}
+	if text, ok := c.shapes[key]; ok {
+		return text
+	}
 	s := *t
 	s.Name, s.FlinkOperator = "", ""
 	if !code {
@@ -97,7 +111,8 @@ func shape(t *Transform, sources, code bool) string {
 		}
 		s.Inputs, s.SideInputs = strip(s.Inputs), strip(s.SideInputs)
 	}
-	return marshal(&s)
+	c.shapes[key] = marshal(&s)
+	return c.shapes[key]
 }
 
 var number = regexp.MustCompile(`'[0-9]+`)
@@ -105,42 +120,32 @@ var number = regexp.MustCompile(`'[0-9]+`)
 // unnumbered is a name without the numbers of names that are there several times.
 func unnumbered(name string) string { return number.ReplaceAllString(name, "") }
 
+// groups are the names of a pipeline by what they are without numbers, in order.
+func groups(all map[string]*Transform) map[string][]string {
+	byBase := map[string][]string{}
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		byBase[unnumbered(name)] = append(byBase[unnumbered(name)], name)
+	}
+	return byBase
+}
+
 // numbered reports whether name is one of several equal ones in the old or new pipeline.
 func (c *checker) numbered(name string) bool {
 	base := unnumbered(name)
-	count := func(all map[string]*Transform) (n int) {
-		for other := range all {
-			if unnumbered(other) == base {
-				n++
-			}
-		}
-		return n
-	}
-	return count(c.old) > 1 || count(c.new) > 1
+	return len(c.oldGroups[base]) > 1 || len(c.newGroups[base]) > 1
 }
 
 // moved finds the transforms of the old pipeline that are in the new one under the
 // number of another one, and the names that they have there.
 func (c *checker) moved() map[string]string {
-	groups := map[string][]string{}
-	for name := range c.old {
-		groups[unnumbered(name)] = append(groups[unnumbered(name)], name)
-	}
 	moved := map[string]string{}
-	for base, names := range groups {
-		var now []string
-		for name := range c.new {
-			if unnumbered(name) == base {
-				now = append(now, name)
-			}
-		}
+	for base, names := range c.oldGroups {
+		now := c.newGroups[base]
 		if len(names) < 2 && len(now) < 2 {
 			continue
 		}
-		slices.Sort(names)
-		slices.Sort(now)
 		stays := func(name string) bool {
-			return c.old[name] != nil && c.new[name] != nil && shape(c.old[name], false, true) == shape(c.new[name], false, true)
+			return c.old[name] != nil && c.new[name] != nil && c.shape(c.old[name], false, true) == c.shape(c.new[name], false, true)
 		}
 		taken := map[string]bool{}
 		for _, name := range names {
@@ -148,7 +153,7 @@ func (c *checker) moved() map[string]string {
 				continue
 			}
 			for _, other := range now {
-				if !stays(other) && !taken[other] && shape(c.old[name], false, true) == shape(c.new[other], false, true) {
+				if !stays(other) && !taken[other] && c.shape(c.old[name], false, true) == c.shape(c.new[other], false, true) {
 					moved[name], taken[other] = other, true
 					break
 				}
@@ -175,12 +180,12 @@ func (c *checker) rename() {
 			}
 		}
 	}
-	pair(func(o, n *Transform) bool { return shape(o, true, true) == shape(n, true, true) })
+	pair(func(o, n *Transform) bool { return c.shape(o, true, true) == c.shape(n, true, true) })
 	pair(func(o, n *Transform) bool {
-		return (o.Fn != nil || path.Base(o.Name) == path.Base(n.Name)) && shape(o, false, true) == shape(n, false, true)
+		return (o.Fn != nil || path.Base(o.Name) == path.Base(n.Name)) && c.shape(o, false, true) == c.shape(n, false, true)
 	})
 	pair(func(o, n *Transform) bool {
-		return path.Dir(o.Name) == path.Dir(n.Name) && o.Fn != nil && shape(o, true, false) == shape(n, true, false)
+		return path.Dir(o.Name) == path.Dir(n.Name) && o.Fn != nil && c.shape(o, true, false) == c.shape(n, true, false)
 	})
 }
 

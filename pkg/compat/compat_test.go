@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -494,4 +495,23 @@ func FuzzRead(f *testing.F) {
 			t.Fatalf("%v:\n%s\n%s", err, &first, &second)
 		}
 	})
+}
+
+// A thousand steps of one name, in another order.
+func BenchmarkCheck(b *testing.B) {
+	pipeline := func(number func(i int) int) Fingerprint {
+		f := Fingerprint{Format: Format}
+		for i := range 1000 {
+			f.Transforms = append(f.Transforms, Transform{
+				Name: "Step'" + strconv.Itoa(i+1), Kind: "k", State: []State{{ID: strconv.Itoa(number(i)), Kind: "value"}},
+			})
+		}
+		return f
+	}
+	old, now := pipeline(func(i int) int { return i }), pipeline(func(i int) int { return 999 - i })
+	for b.Loop() {
+		if found := len(Check(old, now)); found != 1000 {
+			b.Fatal(found)
+		}
+	}
 }

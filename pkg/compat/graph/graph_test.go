@@ -298,3 +298,13 @@ func TestErrors(t *testing.T) {
 		t.Errorf("an empty pipeline: %v", err)
 	}
 }
+
+func BenchmarkFingerprint(b *testing.B) {
+	p, s := beam.NewPipelineWithRoot()
+	everything(s)
+	for b.Loop() {
+		if _, err := graph.Fingerprint(p); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
