@@ -62,10 +62,11 @@ soak: ## Run the long tests: millions of elements, and gigabytes of messages, in
 	go test -tags soak -run '^TestSoak' -v -timeout 60m $(GO_PACKAGES)
 
 .PHONY: freeze
-freeze: ## Keep what a release is known by and stores in golden/release/TAG; CELLS adds a folder of blobs.
+freeze: ## Keep what the release TAG is known by and stores, in golden/release/TAG.
 	@# What is copied must be that of the code.
-	go test ./golden/... ./pkg/coders ./pkg/compat/... ./pkg/transforms
-	go run ./golden/freeze $(if $(CELLS),-cells "$(CELLS)") -- "$(TAG)"
+	go test ./golden/... ./pkg/coders ./pkg/compat/... ./pkg/transforms ./pkg/state
+	go test -run '^TestWriteCells$$' ./pkg/state -write-cells "$(CURDIR)/out/freeze"
+	go run ./golden/freeze out/freeze/cells.json "$(TAG)"
 
 .PHONY: parity
 parity: $(BIN)/buf ## Encode the golden values with Python and, where there is Maven, with Java; compare both ways.

@@ -35,7 +35,7 @@ var languagePath = regexp.MustCompile(`^(v[1-9][0-9]*)/(?:python|java)/([a-z][a-
 var blobPath = regexp.MustCompile(`^v([1-9][0-9]*)/[a-z][a-z0-9_]*\.(binpb|txtpb)$`)
 
 // releasePath is what a release stored, which golden/freeze copies and checks.
-var releasePath = regexp.MustCompile(`^release/v[^/]+/(?:state|cells)/[a-z][a-z0-9_]*\.(binpb|txtpb)$`)
+var releasePath = regexp.MustCompile(`^release/v[^/]+/state/[a-z][a-z0-9_]*\.(binpb|txtpb)$`)
 
 // misplaced lists the blobs of the tree golden that lie outside a version folder and a
 // release, what else lies in one, and the blobs that lack one of their two files.
@@ -192,7 +192,7 @@ func TestPlacesCanFail(t *testing.T) {
 		"no text":             {fstest.MapFS{"v1/a.binpb": {}}, 1},
 		"no bytes":            {fstest.MapFS{"v1/a.txtpb": {}}, 1},
 		"of a release":        {pair("release/v0.1.0/state/a"), 0},
-		"of a release, part":  {fstest.MapFS{"release/v0.1.0/cells/a.binpb": {}}, 1},
+		"of a release, part":  {fstest.MapFS{"release/v0.1.0/state/a.binpb": {}}, 1},
 		"beside a release":    {pair("release/a"), 2},
 		"stranger in version": {fstest.MapFS{"v1/README.md": {}}, 1},
 	} {

@@ -39,8 +39,10 @@ func unreadable(root fs.FS) []error {
 			check = sameCoders(root, file)
 		case parts[1] == "pipeline" && path.Ext(file) == ".json":
 			check = compatible(root, file)
-		case (parts[1] == "state" || parts[1] == "cells") && (path.Ext(file) == ".binpb" || path.Ext(file) == ".txtpb"):
+		case parts[1] == "state" && (path.Ext(file) == ".binpb" || path.Ext(file) == ".txtpb"):
 			check = readable(root, file)
+		case parts[1] == "cells" && parts[2] == "cells.json":
+			check = nil // read through the cells, by the tests of pkg/state
 		}
 		if check != nil {
 			problems = append(problems, fmt.Errorf("%s: %w", file, check))
@@ -181,14 +183,12 @@ func read(t *testing.T, root, file string) string {
 	return string(b)
 }
 
-// cells makes a folder of a blob that a cell could have written.
+// cells makes a file as the cells write it.
 func cells(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
-	for _, ext := range []string{".binpb", ".txtpb"} {
-		write(t, dir, "written"+ext, []byte(read(t, "../..", "golden/v1/memory_blob"+ext)))
-	}
-	return dir
+	write(t, dir, "cells.json", []byte(`[]`))
+	return filepath.Join(dir, "cells.json")
 }
 
 const release = releaseFolder + "/v0.1.0"
@@ -196,13 +196,13 @@ const release = releaseFolder + "/v0.1.0"
 func TestFreeze(t *testing.T) {
 	root := repository(t)
 	var out bytes.Buffer
-	if err := freeze(root, []string{"v0.1.0"}, cells(t), &out); err != nil {
+	if err := freeze(root, []string{cells(t), "v0.1.0"}, &out); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"pipeline/coders.json", "pipeline/transforms.json", "cells/written.binpb", "cells/written.txtpb",
+		"pipeline/coders.json", "pipeline/transforms.json", "cells/cells.json",
 		"state/memory_blob.binpb", "state/memory_blob.txtpb", "state/continuation_sleep.binpb", "state/llm_cache_blob_one.binpb",
-		"state/memory_blob_future_version.binpb",
+		"state/memory_blob_future_version.binpb", "state/key_control.binpb",
 	} {
 		if !strings.Contains(out.String(), release+"/"+want+"\n") {
 			t.Errorf("%s was not written", want)
@@ -225,13 +225,13 @@ func TestFreeze(t *testing.T) {
 		t.Errorf("the manifest: %v", err)
 	}
 	manifest := read(t, root, manifestFile)
-	if err := freeze(root, []string{"v0.1.0"}, "", &out); err == nil || !strings.Contains(err.Error(), "is there already") {
+	if err := freeze(root, []string{cells(t), "v0.1.0"}, &out); err == nil || !strings.Contains(err.Error(), "is there already") {
 		t.Errorf("a second time: %v", err)
 	}
 	if diff := cmp.Diff(manifest, read(t, root, manifestFile)); diff != "" {
 		t.Error(diff)
 	}
-	if err := freeze(root, []string{"v0.2.0-rc.1"}, "", &out); err != nil {
+	if err := freeze(root, []string{cells(t), "v0.2.0-rc.1"}, &out); err != nil {
 		t.Errorf("the next one: %v", err)
 	}
 	if err := errors.Join(append(unreadable(os.DirFS(root)), listed())...); err != nil {
@@ -246,7 +246,7 @@ func TestFreeze(t *testing.T) {
 // Each way in which code and a release can part is seen.
 func TestTampering(t *testing.T) {
 	root := repository(t)
-	if err := freeze(root, []string{"v0.1.0"}, cells(t), &bytes.Buffer{}); err != nil {
+	if err := freeze(root, []string{cells(t), "v0.1.0"}, &bytes.Buffer{}); err != nil {
 		t.Fatal(err)
 	}
 	fresh := inMemory(t, root)
@@ -265,8 +265,7 @@ func TestTampering(t *testing.T) {
 		"a fingerprint of a release":   {release + "/pipeline/transforms.json", replace(`"format": 1`, `"format": 2`), "another format"},
 		"bytes of a release":           {release + "/state/memory_blob.binpb", func(s string) string { return s[:len(s)-1] }, "proto"},
 		"another value in its bytes":   {release + "/state/continuation.binpb", func(s string) string { return s + "\x08\x07" }, "value (-text +bytes)"},
-		"bytes that cells wrote":       {release + "/cells/written.binpb", func(s string) string { return s + "\x08\x07" }, "value (-text +bytes)"},
-		"a text is gone":               {release + "/cells/written.txtpb", nil, "file does not exist"},
+		"a text is gone":               {release + "/state/memory_blob.txtpb", nil, "file does not exist"},
 		"a stranger":                   {release + "/state/notes.md", func(string) string { return "x" }, "nobody knows what it is"},
 		"a stranger beside":            {release + "/notes.md", func(string) string { return "x" }, "nobody knows what it is"},
 		"a folder that is no release":  {releaseFolder + "/latest/state/a.binpb", func(string) string { return "x" }, "nobody knows what it is"},
@@ -312,33 +311,27 @@ func inMemory(t *testing.T, root string) fstest.MapFS {
 func TestFreezeRefuses(t *testing.T) {
 	root := repository(t)
 	before := read(t, root, manifestFile)
-	half := t.TempDir()
-	write(t, half, "a.binpb", nil)
-	noText := t.TempDir()
-	write(t, noText, "a.binpb", nil)
-	write(t, noText, "a.txtpb", []byte("a"))
 	for name, tc := range map[string]struct {
-		root  string
-		args  []string
-		cells string
+		root string
+		args []string
 	}{
-		"no tag":                   {root, nil, ""},
-		"an empty tag":             {root, []string{""}, ""},
-		"two tags":                 {root, []string{"v0.1.0", "v0.2.0"}, ""},
-		"no v":                     {root, []string{"0.1.0"}, ""},
-		"two numbers":              {root, []string{"v0.1"}, ""},
-		"a leading zero":           {root, []string{"v0.01.0"}, ""},
-		"major version 2":          {root, []string{"v2.0.0"}, ""},
-		"a path":                   {root, []string{"v0.1.0/../../v1"}, ""},
-		"a line break":             {root, []string{"v0.1.0\n"}, ""},
-		"build metadata":           {root, []string{"v0.1.0+1"}, ""},
-		"an empty suffix":          {root, []string{"v0.1.0-"}, ""},
-		"outside of a repository":  {t.TempDir(), []string{"v0.1.0"}, ""},
-		"cells that are not there": {root, []string{"v0.1.0"}, filepath.Join(root, "none")},
-		"cells without text":       {root, []string{"v0.1.0"}, half},
-		"cells whose text is none": {root, []string{"v0.1.0"}, noText},
+		"nothing":                  {root, nil},
+		"no tag":                   {root, []string{cells(t)}},
+		"an empty tag":             {root, []string{cells(t), ""}},
+		"two tags":                 {root, []string{cells(t), "v0.1.0", "v0.2.0"}},
+		"no v":                     {root, []string{cells(t), "0.1.0"}},
+		"two numbers":              {root, []string{cells(t), "v0.1"}},
+		"a leading zero":           {root, []string{cells(t), "v0.01.0"}},
+		"major version 2":          {root, []string{cells(t), "v2.0.0"}},
+		"a path":                   {root, []string{cells(t), "v0.1.0/../../v1"}},
+		"a line break":             {root, []string{cells(t), "v0.1.0\n"}},
+		"build metadata":           {root, []string{cells(t), "v0.1.0+1"}},
+		"an empty suffix":          {root, []string{cells(t), "v0.1.0-"}},
+		"outside of a repository":  {t.TempDir(), []string{cells(t), "v0.1.0"}},
+		"cells that are not there": {root, []string{filepath.Join(root, "none.json"), "v0.1.0"}},
+		"no cells":                 {root, []string{"", "v0.1.0"}},
 	} {
-		if err := freeze(tc.root, tc.args, tc.cells, &bytes.Buffer{}); err == nil || !strings.HasPrefix(err.Error(), "freeze: ") {
+		if err := freeze(tc.root, tc.args, &bytes.Buffer{}); err == nil || !strings.HasPrefix(err.Error(), "freeze: ") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -2,7 +2,7 @@
 // code must read it and stay compatible with it. Run it from the root of the repository,
 // as `make freeze TAG=v1.2.3` does after the tests:
 //
-//	go run ./golden/freeze [-cells DIR] TAG
+//	go run ./golden/freeze CELLS TAG
 //
 // # Behaviour
 //
@@ -11,9 +11,10 @@
 //   - to pipeline/: the fingerprints and coders of golden/pipeline, which tests hold to
 //     the code;
 //   - to state/: every blob of a message with a version stamp, of the newest golden/v<N>;
-//   - to cells/: with -cells, the blobs of DIR: what the state cells wrote.
+//   - to cells/: the file CELLS, which the cells of pkg/state wrote, and whose form their
+//     tests know.
 //
-// A blob is NAME.binpb beside NAME.txtpb, as everywhere in golden. A tag that has a
+// A tag that has a
 // folder, or is no version (v1.2.3, v1.2.3-rc.1), is refused; then nothing is written.
 //
 // # Limits
@@ -24,7 +25,6 @@ package main
 
 import (
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"io/fs"
@@ -39,7 +39,8 @@ import (
 
 	"github.com/beamagents/beamagents-go/golden/internal/frozen"
 	"github.com/beamagents/beamagents-go/golden/internal/textform"
-	_ "github.com/beamagents/beamagents-go/proto/beam_agents/v1" // the types that blobs name
+	_ "github.com/beamagents/beamagents-go/proto/beam_agents/runtime/v1" // the types that blobs name
+	_ "github.com/beamagents/beamagents-go/proto/beam_agents/v1"
 )
 
 const (
@@ -53,22 +54,24 @@ const (
 var tagForm = regexp.MustCompile(`^v[01]\.(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)(-[0-9A-Za-z]+(\.[0-9A-Za-z]+)*)?$`)
 
 func main() {
-	cells := flag.String("cells", "", "folder of blobs that the state cells wrote")
-	flag.Parse()
-	if err := freeze(".", flag.Args(), *cells, os.Stdout); err != nil {
+	if err := freeze(".", os.Args[1:], os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 }
 
-func freeze(root string, args []string, cells string, out io.Writer) error {
-	if len(args) != 1 || !tagForm.MatchString(args[0]) {
-		return fmt.Errorf("freeze: %q is no tag: name one such as v1.2.3 or v1.2.3-rc.1", args)
+func freeze(root string, args []string, out io.Writer) error {
+	if len(args) != 2 {
+		return errors.New("freeze: want the file that the cells wrote, and a tag")
+	}
+	cells, tag := args[0], args[1]
+	if !tagForm.MatchString(tag) {
+		return fmt.Errorf("freeze: %q is no tag: name one such as v1.2.3 or v1.2.3-rc.1", tag)
 	}
 	if _, err := os.Stat(filepath.Join(root, "go.mod")); err != nil {
 		return errors.New("freeze: run it from the root of the repository")
 	}
-	release := path.Join(releaseFolder, args[0])
+	release := path.Join(releaseFolder, tag)
 	if _, err := os.Stat(filepath.Join(root, release)); !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("freeze: %s is there already, and what is frozen stays: choose another tag", release)
 	}
@@ -80,13 +83,8 @@ func freeze(root string, args []string, cells string, out io.Writer) error {
 	if parts["state"], err = stateBlobs(os.DirFS(root)); err != nil {
 		return err
 	}
-	if cells != "" {
-		if parts["cells"], err = copyOf(os.DirFS(cells), "*.*pb"); err != nil {
-			return err
-		}
-		if err := checkBlobs(parts["cells"]); err != nil {
-			return err
-		}
+	if parts["cells"], err = copyOf(os.DirFS(filepath.Dir(cells)), filepath.Base(cells)); err != nil {
+		return err
 	}
 	for _, part := range []string{"pipeline", "state", "cells"} {
 		added, err := frozen.Add(root, manifestFile, path.Join(release, part), parts[part], never)

@@ -174,7 +174,8 @@ func TestSame(t *testing.T) {
 	}
 }
 
-// TestSchemaToday: a file that is missing here is in no release, and so not protected.
+// TestSchemaToday: a file that is missing here is in no release, and so not protected, as
+// that of the tests' own messages.
 func TestSchemaToday(t *testing.T) {
 	var got, want []string
 	for _, file := range schemaToday().GetFile() {
@@ -182,7 +183,7 @@ func TestSchemaToday(t *testing.T) {
 	}
 	proto := os.DirFS("../../proto")
 	if err := fs.WalkDir(proto, ".", func(file string, _ fs.DirEntry, err error) error {
-		if strings.HasSuffix(file, ".proto") {
+		if strings.HasSuffix(file, ".proto") && !strings.HasPrefix(file, "beam_agents/testing/") {
 			want = append(want, file)
 		}
 		return err
