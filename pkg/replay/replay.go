@@ -44,7 +44,7 @@
 // # Differences
 //
 // The Python side hands out digests as hits and compares them with nothing. It counts
-// each hit as a change. Both store the same bytes.
+// each hit as a change. Equal calls of one activation share one entry there.
 package replay
 
 import (
