@@ -117,6 +117,15 @@ func TestOperations(t *testing.T) {
 			},
 			blob(4, entry("a", "1", 1), entry("b", "22", 2), entry("c", "x", 100)), false,
 		},
+		"put of what is there to the stamp, but not at the end": {
+			func(t *testing.T, m *memory.Memory) {
+				set(t, m, "a", []byte("x"))
+				set(t, m, "b", []byte("y"))
+				m.Saved()
+				set(t, m, "a", []byte("x"))
+			},
+			blob(5, entry("c", "333", 3), entry("b", "y", 100), entry("a", "x", 100)), true,
+		},
 		"put of another value at the same stamp": {
 			func(t *testing.T, m *memory.Memory) {
 				set(t, m, "c", []byte("x"))
@@ -388,6 +397,24 @@ func TestValueCap(t *testing.T) {
 	}
 	if n, _ := m.Evicted(); n != 4 || m.Changed() || m.Len() != 1 {
 		t.Error("a refused Put changed something")
+	}
+	check(t, m)
+}
+
+// Eviction begins at the front again when nothing was left in between.
+func TestEvictAfterEmpty(t *testing.T) {
+	m := memory.New(nil, 100)
+	for _, key := range []string{"a", "b", "c", "d", "e", "f", "g"} {
+		set(t, m, key, make([]byte, 250_000))
+	}
+	for key := range m.Keys() {
+		m.Delete(key)
+	}
+	set(t, m, "h", make([]byte, 400_000))
+	set(t, m, "i", make([]byte, 400_000))
+	set(t, m, "j", make([]byte, 600_000))
+	if n, _ := m.Evicted(); n != 4 || get(m, "h") != "-" || get(m, "i") == "-" || get(m, "j") == "-" {
+		t.Errorf("%d evicted", n)
 	}
 	check(t, m)
 }

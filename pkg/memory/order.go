@@ -47,11 +47,11 @@ func (o *order) init(entries []*pb.MemoryEntry) {
 	o.trim()
 }
 
+// reindex makes the index, or brings it up to date: it never has a key that no slot holds.
 func (o *order) reindex() {
 	if o.index == nil {
 		o.index = make(map[string]int, len(o.slots))
 	}
-	clear(o.index)
 	for slot, e := range o.slots {
 		if e != nil {
 			o.index[e.Key] = slot

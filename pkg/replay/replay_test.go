@@ -409,6 +409,14 @@ func TestCaps(t *testing.T) {
 	}
 	check(t, c)
 
+	// Exactly at the cap nothing goes.
+	c = replay.New(nil, t0)
+	put(t, c, "a", strings.Repeat("x", 50_000))
+	put(t, c, "b", strings.Repeat("x", 52_276))
+	if c.Len() != 2 || c.BlobBytes() != replay.MaxBlobBytes {
+		t.Errorf("%d entries, %d bytes", c.Len(), c.BlobBytes())
+	}
+
 	// The digest of what does not fit has a length, too.
 	c = replay.New(nil, t0)
 	put(t, c, "a", strings.Repeat("x", 50_000))
