@@ -47,9 +47,11 @@ bench: ## Print the table of ratios of docs/performance.md: medians of BENCHRUNS
 	@mkdir -p out/bench
 	go test -c -o out/bench/coders.test ./pkg/coders
 	go test -c -o out/bench/transforms.test ./pkg/transforms
+	go test -c -o out/bench/state.test ./pkg/state
 	@: >out/bench/runs.txt; for run in $$(seq $(BENCHRUNS)); do \
 		(cd pkg/coders && GOGC=1000 ../../out/bench/coders.test -test.run '^$$' -test.bench '^BenchmarkCoder$$' -test.benchtime $(BENCHTIME)); \
 		(cd pkg/transforms && GOGC=1000 ../../out/bench/transforms.test -test.run '^$$' -test.bench '^BenchmarkPrism$$' -test.benchtime 1x 2>&1); \
+		(cd pkg/state && GOGC=1000 ../../out/bench/state.test -test.run '^$$' -test.bench '^BenchmarkPrism$$' -test.benchtime 1x 2>&1); \
 	done >>out/bench/runs.txt
 	@go -C tools run ./ratios <out/bench/runs.txt
 

@@ -15,6 +15,8 @@ BenchmarkCoder/message=A/size=1KiB/op=encode/by=beam-2   	100	 100 ns/op
 BenchmarkCoder/message=A/size=1KiB/op=encode/by=copy   	100	 10 ns/op
 BenchmarkPrism/transform=T/by=identity-2   	1	 90 ns/op	 3 elements/s
 BenchmarkPrism/transform=T/by=ours-2   	1	 100 ns/op	 3 elements/s
+BenchmarkPrism/transform=Memory_1KiB/by=value-2   	1	 95 ns/op	 3 elements/s
+BenchmarkPrism/transform=Memory_1KiB/by=ours-2   	1	 100 ns/op	 3 elements/s
 BenchmarkOther-2   	1	 100 ns/op
 `
 	const want = `| what | 1KiB |
@@ -22,6 +24,7 @@ BenchmarkOther-2   	1	 100 ns/op
 | A encode | **0.50** - 0.20 |
 | A decode | **-** - - |
 | T | **0.90** |
+| Memory_1KiB | **0.95** |
 `
 	var out bytes.Buffer
 	if err := run(strings.NewReader(in), &out); err != nil || out.String() != want {
