@@ -94,7 +94,7 @@ generate: $(BIN)/buf $(BIN)/protoc-gen-go $(BIN)/protoc-gen-go-vtproto ## Genera
 check-generated: $(BIN)/buf $(BIN)/protoc-gen-go $(BIN)/protoc-gen-go-vtproto ## Fail if make generate would change anything.
 	@dir=$$(mktemp -d); trap 'rm -rf "$$dir"' EXIT; \
 	$(BIN)/buf generate --output "$$dir"; \
-	for f in $$(cd "$$dir" && find . -type f) $$(find proto -name '*.pb.go'); do \
+	for f in $$(cd "$$dir" && find . -type f) $$(find proto examples -name '*.pb.go'); do \
 		diff -u "$$f" "$$dir/$$f" || { echo "$$f is out of date: run make generate" >&2; exit 1; }; \
 	done; \
 	$(BIN)/buf build proto --path proto/beam_agents/v1 -o "$$dir/schema.binpb"; \
