@@ -1,0 +1,110 @@
+// Memory is a support desk that remembers its customers: it reads events of customers
+// from a file, keeps a bounded memory of topics and a record for each customer, of a
+// version that changed its shape, and forgets those who stay away.
+//
+//	go run ./examples/memory --input FILE --out DIR [--runner prism]
+//
+// It ends with a table of the customers. Exit status: 0 when the pipeline ran, dead
+// letters or not; 1 when it failed; 2 for a wrong flag, a missing file or an unwritable
+// folder.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/apache/beam/sdks/v2/go/pkg/beam"
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/log"
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/runners"
+	_ "github.com/apache/beam/sdks/v2/go/pkg/beam/runners/prism"
+
+	"github.com/beamagents/beamagents-go/pkg/transforms"
+)
+
+// options are the flags, checked.
+type options struct {
+	input, out, runner string
+}
+
+func main() {
+	var o options
+	flag.StringVar(&o.input, "input", "", "file of events, one a line")
+	flag.StringVar(&o.out, "out", "", "folder for the outputs, created if need be")
+	flag.CommandLine.Init("memory", flag.ContinueOnError) // or a wrong flag prints the usage, too
+	flag.CommandLine.SetOutput(io.Discard)
+	switch err := flag.CommandLine.Parse(os.Args[1:]); {
+	case errors.Is(err, flag.ErrHelp):
+		fmt.Fprintln(os.Stderr, "usage: memory --input FILE --out DIR [--runner prism]")
+		return
+	case err != nil:
+		fmt.Fprintln(os.Stderr, "memory:", err)
+		os.Exit(2)
+	}
+	o.runner = *runners.Runner
+	if err := o.validate(flag.Args()); err != nil {
+		fmt.Fprintln(os.Stderr, "memory:", err)
+		os.Exit(2)
+	}
+	log.LogLevel = "warn" // at "info" the embedded runner reports every step it takes
+	beam.Init()
+	if err := run(context.Background(), o, os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, "memory:", err)
+		os.Exit(1)
+	}
+}
+
+// validate fills in the defaults, and finds whatever would only fail in a worker.
+func (o *options) validate(args []string) error {
+	switch {
+	case len(args) > 0:
+		return fmt.Errorf("unexpected argument %q", args[0])
+	case o.runner == "direct":
+		return errors.New("--runner direct: keyed state needs prism, the embedded runner, or a portable one; the legacy direct runner has none")
+	case o.runner != "" && o.runner != "prism":
+		return fmt.Errorf("--runner %q is not in this binary: use prism", o.runner)
+	case o.input == "":
+		return errors.New("--input is missing: name a file of events")
+	case o.out == "":
+		return errors.New("--out is missing: name a folder for the outputs")
+	}
+	o.runner = "prism"
+	info, err := os.Stat(o.input)
+	switch {
+	case err != nil:
+		return fmt.Errorf("cannot read the input: %w", err)
+	case !info.Mode().IsRegular():
+		return fmt.Errorf("cannot read the input: %s is not a file", o.input)
+	}
+	f, err := os.Open(o.input)
+	if err != nil {
+		return fmt.Errorf("cannot read the input: %w", err)
+	}
+	_ = f.Close() // opened to see that it can be
+	return prepare(o.out, info)
+}
+
+// run builds and runs the pipeline, and prints the table.
+func run(ctx context.Context, o options, stdout io.Writer) error {
+	p, s := beam.NewPipelineWithRoot()
+	build(s, o)
+	if _, err := beam.Run(ctx, o.runner, p); err != nil {
+		return err
+	}
+	return printTable(stdout, o.out)
+}
+
+// build is the pipeline.
+func build(s beam.Scope, o options) {
+	raw, unreadable := readEvents(s, o.input)
+	parsed := transforms.ParseEnvelopes(s, transforms.ParseParams{}, raw)
+	keyed := transforms.KeyByEntity(s, parsed.Envelopes)
+	// By pointer: its cells keep the handles of the call that is running.
+	summaries, refused := beam.ParDo2(s.Scope("Desk"), newDeskFn(), keyed)
+
+	writeLines(s, o.out, customersFile, summaries)
+	writeLines(s, o.out, deadLettersFile, beam.ParDo(s, &letterLineFn{}, beam.Flatten(s, unreadable, parsed.Errors, refused)))
+}

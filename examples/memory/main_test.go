@@ -1,0 +1,156 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// The test binary is the program, too: a pipeline runs once in a process, and only a
+// process has an exit status.
+func TestMain(m *testing.M) {
+	if os.Getenv("MEMORY_TEST_RUN") == "1" {
+		main()
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+// program runs the example.
+func program(t *testing.T, args ...string) (stdout, stderr string, status int) {
+	t.Helper()
+	cmd := exec.Command(os.Args[0], args...)
+	cmd.Env = append(os.Environ(), "MEMORY_TEST_RUN=1")
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	err := cmd.Run()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		t.Fatal(err)
+	}
+	return out.String(), errs.String(), cmd.ProcessState.ExitCode()
+}
+
+func readFile(t *testing.T, path string) string {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+// The README shows what the sample gives, to the byte, in every run.
+func TestSampleIsAsTheReadmeSays(t *testing.T) {
+	_, rest, found := strings.Cut(readFile(t, "README.md"), "$ go run ./examples/memory --input examples/memory/sample/sample.jsonl --out out/memory\n")
+	want, _, closed := strings.Cut(rest, "```")
+	if !found || !closed {
+		t.Fatal("README.md does not show the output")
+	}
+	var first map[string]string
+	for range 2 {
+		dir := t.TempDir()
+		stdout, stderr, status := program(t, "--input", "sample/sample.jsonl", "--out", dir)
+		if status != 0 || stderr != "" {
+			t.Fatalf("status %d, stderr %q", status, stderr)
+		}
+		if diff := cmp.Diff(want, stdout); diff != "" {
+			t.Errorf("(-README +got):\n%s", diff)
+		}
+		files := map[string]string{}
+		for _, name := range outputFiles {
+			files[name] = readFile(t, filepath.Join(dir, name))
+		}
+		if first == nil {
+			first = files
+		}
+		if diff := cmp.Diff(first, files); diff != "" {
+			t.Errorf("two runs (-first +second):\n%s", diff)
+		}
+	}
+}
+
+// Lines that are no events are dead letters as they came in; the rest is processed.
+func TestBrokenLines(t *testing.T) {
+	input, out := filepath.Join(t.TempDir(), "events.jsonl"), t.TempDir()
+	lines := "\n{\"customer\":\"a\"\n[1]\r\n{\"topic\":\"b\"}\n{\"customer\":\"a\",\"topic\":\"b\"} \n{\"customer\":7}"
+	if err := os.WriteFile(input, []byte(lines), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	stdout, stderr, status := program(t, "--input", input, "--out", out)
+	want := "customer  name  events  migrated  evicted  remembered\n" +
+		"\"a\"       \"\"    1       -         -        0 KiB: [\"b\"]\n" +
+		"dead letters\n  malformed_envelope          4\n  total                       4\n"
+	if status != 0 || stderr != "" || stdout != want {
+		t.Errorf("status %d, stderr %q, stdout\n%s, want\n%s", status, stderr, stdout, want)
+	}
+	letters := readFile(t, filepath.Join(out, deadLettersFile))
+	for _, text := range []string{"line 2: unexpected end", "line 3: json: cannot unmarshal array", "line 4: an event without a customer", "line 6: json"} {
+		if !strings.Contains(letters, text) {
+			t.Errorf("no %q in\n%s", text, letters)
+		}
+	}
+}
+
+// An output without elements must not keep the lines of an earlier run.
+func TestOutputsOfAnEarlierRunGo(t *testing.T) {
+	input, out := filepath.Join(t.TempDir(), "empty.jsonl"), t.TempDir()
+	for path, content := range map[string]string{input: "\n\n", filepath.Join(out, customersFile): "old\n"} {
+		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	stdout, stderr, status := program(t, "--input", input, "--out", out)
+	if status != 0 || stderr != "" || !strings.HasPrefix(stdout, "customer ") {
+		t.Errorf("status %d, stdout %q, stderr %q", status, stdout, stderr)
+	}
+	for _, name := range outputFiles {
+		if got := readFile(t, filepath.Join(out, name)); got != "" {
+			t.Errorf("%s has %q", name, got)
+		}
+	}
+}
+
+func TestAWrongCallIsOneLine(t *testing.T) {
+	folder := t.TempDir()
+	input := filepath.Join(folder, customersFile)
+	if err := os.WriteFile(input, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	const direct = "memory: --runner direct: keyed state needs prism, the embedded runner, or a portable one; the legacy direct runner has none\n"
+	for name, tc := range map[string]struct {
+		args []string
+		want string
+	}{
+		"legacy runner":       {[]string{"--input", input, "--out", t.TempDir(), "--runner", "direct"}, direct},
+		"legacy runner alone": {[]string{"--runner=direct"}, direct},
+		"no input":            {[]string{"--out", folder}, "--input is missing"},
+		"unknown flag":        {[]string{"--input", input, "--out", folder, "--verbose"}, "memory: flag provided but not defined: -verbose"},
+		"flag without value":  {[]string{"--input"}, "memory: flag needs an argument: -input"},
+		"no output":           {[]string{"--input", input}, "--out is missing"},
+		"an argument":         {[]string{"--input", input, "--out", folder, "x"}, `unexpected argument "x"`},
+		"another runner":      {[]string{"--input", input, "--out", folder, "--runner=flink"}, `--runner "flink" is not in this binary: use prism`},
+		"missing file":        {[]string{"--input", filepath.Join(folder, "none"), "--out", folder}, "cannot read the input"},
+		"folder":              {[]string{"--input", folder, "--out", folder}, "is not a file"},
+		"input among outputs": {[]string{"--input", input, "--out", folder}, "is the input; choose another --out"},
+		"file as folder":      {[]string{"--input", input, "--out", input}, "cannot write the outputs"},
+	} {
+		stdout, stderr, status := program(t, tc.args...)
+		if status != 2 || stdout != "" || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, tc.want) {
+			t.Errorf("%s: status %d, stdout %q, stderr %q; want %q on one line", name, status, stdout, stderr, tc.want)
+		}
+	}
+}
+
+func TestHelpIsTheUsage(t *testing.T) {
+	stdout, stderr, status := program(t, "--help")
+	if status != 0 || stdout != "" || stderr != "usage: memory --input FILE --out DIR [--runner prism]\n" {
+		t.Errorf("status %d, stdout %q, stderr %q", status, stdout, stderr)
+	}
+}

@@ -1,0 +1,103 @@
+// Sample writes the file that the example ships with: sample.jsonl, a week of a support
+// desk for shops, with state of an older version and broken lines among the events. Run
+// it in its folder; the same file comes out every time.
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+
+	"google.golang.org/protobuf/proto"
+
+	supportpb "github.com/beamagents/beamagents-go/examples/memory/proto/support/v1"
+)
+
+func main() {
+	b, err := lines()
+	if err == nil {
+		err = os.WriteFile("sample.jsonl", b, 0o644)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "sample:", err)
+		os.Exit(1)
+	}
+}
+
+const (
+	start = 1700000000000 // ms; 14 November 2023
+	hour  = 3_600_000
+)
+
+// line is an event, or a line that is none.
+type line struct {
+	Customer     string `json:"customer,omitempty"`
+	TimeMS       int64  `json:"time_ms"`
+	From         string `json:"from,omitempty"`
+	Topic        string `json:"topic,omitempty"`
+	Note         string `json:"note,omitempty"`
+	AttachmentKB int    `json:"attachment_kb,omitempty"`
+	Stored       []byte `json:"stored,omitempty"`
+
+	broken string // in place of all that
+}
+
+// week is what happens, an hour apart.
+func week() []line {
+	return []line{
+		// What a build of version 1 left. It sometimes left out the stamp, which reads as 1,
+		// and the address, which not every contact has.
+		{Customer: "bakery", Stored: encode(&supportpb.Customer{StateSchemaVersion: 1, Contact: "Mill Street Bakery <orders@bakery.test>", Events: 41})},
+		{Customer: "cinema", Stored: encode(&supportpb.Customer{Contact: "Roxy", Events: 7})},
+		{Customer: "florist", Stored: encode(&supportpb.Customer{StateSchemaVersion: 3, Name: "Green Hand", Events: 2})},
+
+		{Customer: "bakery", Topic: "opening hours", Note: "closed on Mondays"},
+		{Customer: "bookshop", From: "Old Town Books <till@books.test>", Topic: "invoice 17", Note: "charged twice"},
+		{Customer: "bakery", Topic: "oven", Note: "error 12, photo", AttachmentKB: 300},
+		{Customer: "cinema", Topic: "projector", Note: "recording of the noise", AttachmentKB: 900},
+		{broken: `{"customer":"bakery","topic":"ov`},
+		{Customer: "bakery", Topic: "invoice 18", Note: "scan", AttachmentKB: 300},
+		{Customer: "bakery", Topic: "delivery", Note: "broken box, photo", AttachmentKB: 300},
+		{Customer: "bookshop", Topic: "shelf", Note: "too long by 2 cm"},
+		{Topic: "ticket prices", Note: "who asks?"},
+		// Asked again: what is oldest is no longer what was used least recently.
+		{Customer: "bakery", Topic: "opening hours", Note: "closed on Mondays and in August"},
+		{Customer: "bakery", Topic: "oven", Note: "error 12 again, photo", AttachmentKB: 300},
+		{Customer: "bakery", Topic: "mixer", Note: "manual", AttachmentKB: 250},
+		{Customer: "cinema", Topic: "seats", Note: "row 3, photo", AttachmentKB: 200},
+		{Customer: "florist", From: "Green Hand <shop@florist.test>", Topic: "cold room", Note: "film", AttachmentKB: 1500},
+		{Customer: "florist", From: "Green Hand <shop@florist.test>", Topic: "cold room", Note: "film, cut", AttachmentKB: 700},
+		{Customer: "bakery", Topic: "invoice 19", Note: "scan", AttachmentKB: 400},
+		{Customer: "bookshop", Note: "about nothing"},
+		{Customer: "bookshop", Topic: "invoice 17", Note: "paid back"},
+		{Customer: "cinema", From: "Roxy <box-office@cinema.test>", Topic: "popcorn", Note: "machine is loud, recording", AttachmentKB: 100},
+		{broken: `{"customer":"bookshop","time_ms":-1,"topic":"before time"}`},
+		{broken: `{"customer":"bookshop","time_ms":1700000000000,"topik":"shelf"}`},
+	}
+}
+
+func encode(c *supportpb.Customer) []byte {
+	b, err := proto.MarshalOptions{Deterministic: true}.Marshal(c)
+	if err != nil {
+		panic(err)
+	}
+	return b
+}
+
+func lines() ([]byte, error) {
+	var out bytes.Buffer
+	e := json.NewEncoder(&out)
+	e.SetEscapeHTML(false)
+	for i, l := range week() {
+		if l.broken != "" {
+			fmt.Fprintln(&out, l.broken)
+			continue
+		}
+		l.TimeMS = start + int64(i)*hour
+		if err := e.Encode(l); err != nil {
+			return nil, err
+		}
+	}
+	return out.Bytes(), nil
+}

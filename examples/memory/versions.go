@@ -1,0 +1,34 @@
+package main
+
+import (
+	"strings"
+
+	"google.golang.org/protobuf/proto"
+
+	supportpb "github.com/beamagents/beamagents-go/examples/memory/proto/support/v1"
+	"github.com/beamagents/beamagents-go/pkg/coders"
+	"github.com/beamagents/beamagents-go/pkg/migrate"
+)
+
+// customers is the schema of Customer: this build writes version 2.
+var customers = migrate.New(2)
+
+func init() {
+	coders.Register((*supportpb.Customer)(nil))
+	migrate.AddStep(customers, 1, splitCustomer)
+}
+
+// splitCustomer is the step from version 1, which had name and address in one field.
+func splitCustomer(old *supportpb.Customer) (*supportpb.Customer, error) {
+	c := proto.CloneOf(old) // keeps what this build does not know
+	c.StateSchemaVersion, c.MigratedFrom = 2, 1
+	c.Contact = ""
+	c.Name, c.Address = splitContact(old.GetContact())
+	return c, nil
+}
+
+// splitContact takes any text: a step that fails would hold its customer up for ever.
+func splitContact(contact string) (name, address string) {
+	name, address, _ = strings.Cut(contact, "<")
+	return strings.TrimSpace(name), strings.TrimSuffix(strings.TrimSpace(address), ">")
+}
