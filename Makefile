@@ -18,6 +18,7 @@ demo: ## Run the examples on the embedded runner, with the samples they ship wit
 	go run ./examples/route --input examples/route/sample/sample.jsonl --out out/route-jsonl
 	go run ./examples/route --input examples/route/sample/sample.binpb --out out/route-binpb
 	go run ./examples/events --input examples/events/sample/sample.jsonl --out out/events
+	go run ./examples/memory --input examples/memory/sample/sample.jsonl --out out/memory
 
 .PHONY: install
 install: ## Install the command line.
