@@ -15,6 +15,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
@@ -50,7 +51,9 @@ func main() {
 		os.Exit(2)
 	}
 	log.LogLevel = "warn" // at "info" the embedded runner reports every step it takes
+	keepKeysWhole()
 	beam.Init()
+	slog.SetDefault(slog.New(quietEnd{slog.Default().Handler()}))
 	if err := run(context.Background(), o, os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, "memory:", err)
 		os.Exit(1)

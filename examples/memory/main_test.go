@@ -25,8 +25,14 @@ func TestMain(m *testing.M) {
 // program runs the example.
 func program(t *testing.T, args ...string) (stdout, stderr string, status int) {
 	t.Helper()
+	return process(t, []string{"MEMORY_TEST_RUN=1"}, args...)
+}
+
+// process runs the test binary.
+func process(t *testing.T, env []string, args ...string) (stdout, stderr string, status int) {
+	t.Helper()
 	cmd := exec.Command(os.Args[0], args...)
-	cmd.Env = append(os.Environ(), "MEMORY_TEST_RUN=1")
+	cmd.Env = append(os.Environ(), env...)
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	err := cmd.Run()

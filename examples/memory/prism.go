@@ -1,0 +1,28 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+	"strings"
+
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/options/jobopts"
+)
+
+// keepKeysWhole stops the embedded runner from splitting bundles. It splits one that is
+// slow between elements of a key, and runs both halves at once: state is lost.
+func keepKeysWhole() {
+	*jobopts.Experiments = strings.TrimPrefix(*jobopts.Experiments+",prism_disable_sdf_split", ",")
+}
+
+// quietEnd leaves out what the SDK now and then says at the end of a job, when the
+// embedded runner hangs up.
+type quietEnd struct{ slog.Handler }
+
+// Handle is slog.Handler's.
+func (h quietEnd) Handle(ctx context.Context, r slog.Record) error {
+	if strings.HasPrefix(r.Message, "[SDK] StateChannel[") &&
+		(strings.HasSuffix(r.Message, ".read: closed") || strings.HasSuffix(r.Message, "context canceled")) {
+		return nil
+	}
+	return h.Handler.Handle(ctx, r)
+}
