@@ -127,7 +127,7 @@ func TestStatePageCosts(t *testing.T) {
 	}
 	run(func(sp beamstate.Provider, _ timers.Provider) error { return fill(sp) })
 	if err := kit.Fire(7+time.Hour.Milliseconds(), func(timer beamtest.Timer, sp beamstate.Provider, tp timers.Provider) error {
-		_, err := fn.TTL.Fired(beamgo.EventTime(timer.EventTimeMS), sp, tp, timers.Context{Family: timer.Family, Tag: timer.Tag}, &fn.Memory)
+		_, _, err := fn.TTL.Fired(timer.EventTime, sp, tp, timer.Context(), &fn.Memory)
 		return err
 	}); err != nil {
 		t.Fatal(err)

@@ -92,7 +92,7 @@ func (d *desk) run(call beamtest.Call) {
 // fire fires what is due at a time in ms.
 func (d *desk) fire(ms int64) error {
 	return d.Fire(ms, func(t beamtest.Timer, sp beamstate.Provider, tp timers.Provider) error {
-		return d.fn.forget(beam.EventTime(t.EventTimeMS), sp, tp, []byte(t.Key), timers.Context{Family: t.Family, Tag: t.Tag}, d.emit)
+		return d.fn.forget(t.EventTime, sp, tp, []byte(t.Key), t.Context(), d.emit)
 	})
 }
 

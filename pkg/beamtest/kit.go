@@ -36,6 +36,7 @@ package beamtest
 import (
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"slices"
 
@@ -189,6 +190,26 @@ func (k *Kit) Bytes(key, cell string) []byte {
 		all = append(all, chunk...)
 	}
 	return all
+}
+
+// Values are the messages or other values in a cell, decoded by its coder: at most one of a
+// Value, all of a Bag.
+func (k *Kit) Values(key, cell string) (values []any, err error) {
+	c, ok := k.cells[cell]
+	if !ok {
+		return nil, fmt.Errorf("beamtest: the DoFn has no cell %q", cell)
+	}
+	r := &chunkReader{chunks: k.state[k.scope(key)][addr{cell: cell}]}
+	for {
+		value, err := c.dec.Decode(r)
+		if errors.Is(err, io.EOF) {
+			return values, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("beamtest: cell %s: %w", cell, err)
+		}
+		values = append(values, value.Elm)
+	}
 }
 
 // SetBytes sets what [Kit.Bytes] returns, for state that another program left. An empty

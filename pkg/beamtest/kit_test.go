@@ -330,7 +330,7 @@ func TestBundles(t *testing.T) {
 			var wantTimers []Timer
 			if tc.want > 0 {
 				wantBytes = []byte{byte(tc.want)}
-				wantTimers = []Timer{{Key: "k", Window: window.GlobalWindow{}, Family: "agent", FireMS: tc.want, EventTimeMS: tc.want}}
+				wantTimers = []Timer{{Key: "k", Window: window.GlobalWindow{}, Family: "agent", FireMS: tc.want, EventTime: beamTime(int(tc.want))}}
 			}
 			if diff := cmp.Diff(wantBytes, k.Bytes("k", "number")); diff != "" {
 				t.Errorf("%s: cell (-want +got):\n%s", name, diff)
@@ -404,6 +404,23 @@ func TestSettingState(t *testing.T) {
 		return err
 	}); err != nil {
 		t.Fatal(err)
+	}
+	for cell, want := range map[string]string{"message": "new", "bag": "a b", "texts": ""} {
+		values, err := k.Values("k", cell)
+		var ids []string
+		for _, v := range values {
+			ids = append(ids, v.(*pb.ToolResult).GetIntentId())
+		}
+		if got := strings.Join(ids, " "); err != nil || got != want {
+			t.Errorf("Values of %s: %q, %v; want %q", cell, got, err, want)
+		}
+	}
+	if _, err := k.Values("k", "no such cell"); err == nil {
+		t.Error("a cell that is not there was read")
+	}
+	k.SetBytes("broken", "message", []byte{1, 0xff})
+	if values, err := k.Values("broken", "message"); err == nil {
+		t.Errorf("what is no message is %v", values)
 	}
 	k.SetBytes("other", "message", nil)
 	if b := k.Bytes("other", "message"); b != nil {

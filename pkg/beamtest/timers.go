@@ -19,10 +19,13 @@ type Timer struct {
 	// FireMS is when it is due, in ms. It is 0 for one that the SDK fires because it was
 	// cleared.
 	FireMS int64
-	// EventTimeMS is the event time that OnTimer gets, in ms: the output timestamp. That
-	// is FireMS unless the timer was set otherwise, and the end of time for one without.
-	EventTimeMS int64
+	// EventTime is what OnTimer gets: the output timestamp. That is FireMS unless the timer
+	// was set otherwise, and the end of time for one without.
+	EventTime typex.EventTime
 }
+
+// Context is what OnTimer gets, too.
+func (t Timer) Context() timers.Context { return timers.Context{Family: t.Family, Tag: t.Tag} }
 
 type timerID struct{ family, tag string }
 
@@ -102,7 +105,7 @@ func (k *Kit) Timers(key string) []Timer {
 func newTimer(s scope, t timers.TimerMap) Timer {
 	return Timer{
 		Key: s.key, Window: s.window, Family: t.Family, Tag: t.Tag,
-		FireMS: int64(t.FireTimestamp), EventTimeMS: int64(t.HoldTimestamp),
+		FireMS: int64(t.FireTimestamp), EventTime: t.HoldTimestamp,
 	}
 }
 

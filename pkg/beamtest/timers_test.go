@@ -75,7 +75,7 @@ func TestFire(t *testing.T) {
 			}
 			var fired []string
 			if err := k.Fire(30, func(timer Timer, _ state.Provider, tp timers.Provider) error {
-				fired = append(fired, fmt.Sprintf("%s %d@%d", timer.Tag, timer.FireMS, timer.EventTimeMS))
+				fired = append(fired, fmt.Sprintf("%s %d@%d", timer.Tag, timer.FireMS, timer.EventTime.Milliseconds()))
 				if h := tc.handlers[timer.Tag]; h != nil && timer.FireMS > 0 {
 					return h(tp)
 				}
@@ -117,8 +117,8 @@ func TestFireFails(t *testing.T) {
 		order = nil
 		return func(timer Timer, sp state.Provider, _ timers.Provider) error {
 			order = append(order, timer.Key)
-			if timer.EventTimeMS <= timer.FireMS {
-				t.Errorf("a timer without output timestamp has event time %d", timer.EventTimeMS)
+			if timer.EventTime.Milliseconds() <= timer.FireMS {
+				t.Errorf("a timer without output timestamp has event time %d", timer.EventTime.Milliseconds())
 			}
 			if err := fn.Number.Write(sp, 7); err != nil {
 				return err

@@ -60,9 +60,14 @@ func (o *opened[H]) get(sp beamstate.Provider) (h H, ok bool) {
 type stored[M migrate.Message] struct {
 	value    beamstate.Value[M]
 	sp       beamstate.Provider
-	found    bool // there is something in the cell
-	migrated bool // and it has an older form
+	found    bool   // there is something in the cell
+	from     uint32 // the version that this call found, 0 if it was current
+	migrated bool   // what is in the cell has that version still
 }
+
+// Migrated reports whether Open found a message of an older version, and of which. It says
+// so for the whole call.
+func (s *stored[M]) Migrated() (from uint32, ok bool) { return s.from, s.from > 0 }
 
 // read returns the message in the cell at the current version, nil if there is none.
 func read[M migrate.Message](sp beamstate.Provider, id string, schema *migrate.Schema) (M, *stored[M], error) {
@@ -79,7 +84,11 @@ func read[M migrate.Message](sp beamstate.Provider, id string, schema *migrate.S
 	if err != nil {
 		return none, nil, fmt.Errorf("state: cell %s: %w", id, err)
 	}
-	s.found, s.migrated = true, proto.Message(current) != proto.Message(m)
+	s.found = true
+	if proto.Message(current) != proto.Message(m) {
+		s.from, _ = migrate.StoredVersion(m)
+		s.migrated = true
+	}
 	return current, s, nil
 }
 

@@ -20,7 +20,7 @@ func (Memory) StateKey() string { return memoryID }
 // MemoryHandle is a key's memory during one call.
 type MemoryHandle struct {
 	*memory.Memory
-	stored *stored[*pb.MemoryBlob]
+	*stored[*pb.MemoryBlob]
 }
 
 // Open reads the memory. Now, in ms, stamps the entries that are used from here on: take
@@ -31,18 +31,18 @@ func (c *Memory) Open(sp beamstate.Provider, nowMS int64) (*MemoryHandle, error)
 		h.SetNow(nowMS)
 		return h, nil
 	}
-	blob, stored, err := read[*pb.MemoryBlob](sp, memoryID, migrate.Stored())
+	blob, cell, err := read[*pb.MemoryBlob](sp, memoryID, migrate.Stored())
 	if err != nil {
 		return nil, err
 	}
-	h := &MemoryHandle{memory.New(blob, nowMS), stored}
+	h := &MemoryHandle{memory.New(blob, nowMS), cell}
 	c.opened = opened[*MemoryHandle]{sp, h}
 	return h, nil
 }
 
 // Commit writes the memory if it has changed, or clears the cell if nothing is left.
 func (h *MemoryHandle) Commit() error {
-	if !h.Changed() && !h.stored.migrated {
+	if !h.Changed() && !h.migrated {
 		return nil
 	}
 	if err := h.save(); err != nil {
@@ -54,9 +54,9 @@ func (h *MemoryHandle) Commit() error {
 
 func (h *MemoryHandle) save() error {
 	if h.Empty() {
-		return h.stored.clear()
+		return h.clear()
 	}
-	return h.stored.write(h.Blob())
+	return h.write(h.Blob())
 }
 
 func (c *Memory) open(sp beamstate.Provider, nowMS int64) (func() error, error) {

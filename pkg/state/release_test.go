@@ -169,13 +169,13 @@ func checkCell(fn *allFn, sp beamstate.Provider, tp timers.Provider, c writtenCe
 		if err != nil {
 			return err
 		}
-		return firstError(same(c, 0, new(pb.MemoryBlob), h.Blob()), h.stored.write(h.Blob()))
+		return firstError(same(c, 0, new(pb.MemoryBlob), h.Blob()), h.write(h.Blob()))
 	case replayCacheID:
 		h, err := fn.ReplayCache.Open(sp, now)
 		if err != nil {
 			return err
 		}
-		return firstError(same(c, 0, new(pb.LlmCacheBlob), h.Blob()), h.stored.write(h.Blob()))
+		return firstError(same(c, 0, new(pb.LlmCacheBlob), h.Blob()), h.write(h.Blob()))
 	case continuationID:
 		h, err := fn.Continuation.Open(sp)
 		if err != nil {

@@ -21,7 +21,7 @@ func (ReplayCache) StateKey() string { return replayCacheID }
 // ReplayCacheHandle is a key's replay cache during one call.
 type ReplayCacheHandle struct {
 	*replay.Cache
-	stored *stored[*pb.LlmCacheBlob]
+	*stored[*pb.LlmCacheBlob]
 }
 
 // Open reads the cache. Now, in ms, stamps entries and ends their life: take it from the
@@ -31,18 +31,18 @@ func (c *ReplayCache) Open(sp beamstate.Provider, nowMS int64) (*ReplayCacheHand
 		h.SetNow(nowMS)
 		return h, nil
 	}
-	blob, stored, err := read[*pb.LlmCacheBlob](sp, replayCacheID, migrate.Stored())
+	blob, cell, err := read[*pb.LlmCacheBlob](sp, replayCacheID, migrate.Stored())
 	if err != nil {
 		return nil, err
 	}
-	h := &ReplayCacheHandle{replay.New(blob, nowMS), stored}
+	h := &ReplayCacheHandle{replay.New(blob, nowMS), cell}
 	c.opened = opened[*ReplayCacheHandle]{sp, h}
 	return h, nil
 }
 
 // Commit writes the cache if it has changed, or clears the cell if nothing is left.
 func (h *ReplayCacheHandle) Commit() error {
-	if !h.Changed() && !h.stored.migrated {
+	if !h.Changed() && !h.migrated {
 		return nil
 	}
 	if err := h.save(); err != nil {
@@ -54,9 +54,9 @@ func (h *ReplayCacheHandle) Commit() error {
 
 func (h *ReplayCacheHandle) save() error {
 	if h.Empty() {
-		return h.stored.clear()
+		return h.clear()
 	}
-	return h.stored.write(h.Blob())
+	return h.write(h.Blob())
 }
 
 func (c *ReplayCache) open(sp beamstate.Provider, nowMS int64) (func() error, error) {

@@ -679,7 +679,7 @@ func TestPutRefuses(t *testing.T) {
 			return must(fn.Control.Open(sp)).Put(&runtimepb.KeyControl{Pending: []*pb.ToolIntent{{}, {ToolName: "\xff"}}})
 		}, coders.ErrText},
 		"bad text in a message of the user's": {func(sp beamstate.Provider) error {
-			return must(fn.Profile.Open(sp, profile1)).Put(&testingpb.Profile{Labels: []*testingpb.Label{{Key: "\xff"}}})
+			return must(fn.Profile.Open(sp, profile2)).Put(&testingpb.Profile{Labels: []*testingpb.Label{{Key: "\xff"}}})
 		}, coders.ErrText},
 		"bad text in a deferred event": {func(sp beamstate.Provider) error {
 			return fn.Deferred.Open(sp).Add(&runtimepb.DeferredEvent{Envelope: &pb.AgentEnvelope{
@@ -710,7 +710,7 @@ func TestPutRefuses(t *testing.T) {
 			// Nothing has changed, and all else can be written.
 			for _, commit := range []func() error{
 				h.Commit, must(fn.Memory.Open(sp, now)).Commit, must(fn.ReplayCache.Open(sp, now)).Commit, must(fn.Control.Open(sp)).Commit,
-				must(fn.Profile.Open(sp, profile1)).Commit, fn.Deferred.Open(sp).Commit,
+				must(fn.Profile.Open(sp, profile2)).Commit, fn.Deferred.Open(sp).Commit,
 			} {
 				if err := commit(); err != nil {
 					t.Errorf("%s: %v", name, err)
@@ -727,6 +727,53 @@ func TestPutRefuses(t *testing.T) {
 			t.Errorf("%s: %v", name, got)
 		}
 	}
+}
+
+// Two schemas in a call are a bug: the second would silently be ignored.
+func TestTwoSchemasInACall(t *testing.T) {
+	fn := newAllFn()
+	k := newKit(t, fn)
+	run(t, k, func(sp beamstate.Provider) error {
+		_ = must(fn.Profile.Open(sp, profile2))
+		if _, err := fn.Profile.Open(sp, profile3); err == nil {
+			t.Error("accepted")
+		}
+		_, err := fn.Profile.Open(sp, profile2)
+		return err
+	})
+}
+
+func TestMigrated(t *testing.T) {
+	bothProviders(t, func(t *testing.T, fn *allFn, k *beamtest.Kit) {
+		for stored, want := range map[*testingpb.Profile]uint32{
+			nil: 0, {StateSchemaVersion: 3}: 0, {StateSchemaVersion: 2}: 2, {StateSchemaVersion: 1}: 1, {}: 1,
+		} {
+			k.SetBytes("k", "profile", nil)
+			if stored != nil {
+				if err := k.SetValue("k", "profile", stored); err != nil {
+					t.Fatal(err)
+				}
+			}
+			run(t, k, func(sp beamstate.Provider) error {
+				h := must(fn.Profile.Open(sp, profile3))
+				for range 2 { // before and after it was written
+					if from, ok := h.Migrated(); from != want || ok != (want > 0) {
+						t.Errorf("%v: Migrated() = %d, %v", stored, from, ok)
+					}
+					if err := h.Commit(); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+		}
+		run(t, k, func(sp beamstate.Provider) error {
+			if from, ok := must(fn.Memory.Open(sp, now)).Migrated(); ok {
+				t.Errorf("an empty memory: %d", from)
+			}
+			return nil
+		})
+	})
 }
 
 func TestWrongTotalIsWrittenRight(t *testing.T) {

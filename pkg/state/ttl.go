@@ -25,7 +25,7 @@ const TTLTag = "ttl"
 //		err := f.TTL.Touch(sp, tp, e.GetEventTimeMs(), 30*24*time.Hour)
 //		...
 //	func (f *scoreFn) OnTimer(et beam.EventTime, sp state.Provider, tp timers.Provider, key []byte, timer timers.Context, ...) {
-//		_, err := f.TTL.Fired(et, sp, tp, timer, &f.Memory)
+//		_, _, err := f.TTL.Fired(et, sp, tp, timer, &f.Memory)
 //		if err != nil {
 //			panic(err) // an OnTimer can fail its bundle in no other way
 //		}
@@ -67,8 +67,8 @@ func (c *TTL) mark(sp beamstate.Provider) (*ttlMark, error) {
 }
 
 // Touch says that the key is in use at nowMS: it is idle a ttl, at least 1 ms, after the
-// latest of such times. It costs 1 RPC, and 2 more if the mark moves. An error must fail
-// the bundle.
+// latest of such times. It costs 1 RPC, and 2 more if the mark moves, and writes at once:
+// call it when it is certain that the element counts. An error must fail the bundle.
 func (c *TTL) Touch(sp beamstate.Provider, tp timers.Provider, nowMS int64, ttl time.Duration) error {
 	if ttl < time.Millisecond {
 		return fmt.Errorf("state: a ttl of %v; it is at least 1ms", ttl)
@@ -104,38 +104,40 @@ func (m *ttlMark) arm(tp timers.Provider) {
 }
 
 // Fired is for OnTimer, with its arguments. It reports whether the key is idle now, and
-// if so forgets the mark and clears cells. All of them are read first: one that must not
+// since when, in ms: a time to emit at, as a timer without output timestamp has none. If
+// it is, the mark is forgotten and cells are cleared. All of them are read first: one that must not
 // be cleared, since a newer build wrote it, is an error before anything is cleared, which
 // must fail the bundle. For a look at what goes, open the cells before the call.
 //
 // A timer of another tag is none of its business. Nor is one that fires without reason
 // (the SDK fires timers that were cleared, at event time 0): that is set again.
-func (c *TTL) Fired(et beam.EventTime, sp beamstate.Provider, tp timers.Provider, timer timers.Context, cells ...Cell) (idle bool, err error) {
+func (c *TTL) Fired(et beam.EventTime, sp beamstate.Provider, tp timers.Provider, timer timers.Context, cells ...Cell) (idleAtMS int64, idle bool, err error) {
 	if timer.Family != TimerFamily || timer.Tag != TTLTag {
-		return false, nil
+		return 0, false, nil
 	}
 	m, err := c.mark(sp)
 	if err != nil || !m.found {
-		return false, err
+		return 0, false, err
 	}
 	if et.Milliseconds() < m.ms {
 		m.arm(tp)
-		return false, nil
+		return 0, false, nil
 	}
 	wipes := make([]func() error, len(cells))
 	for i, cell := range cells {
 		if wipes[i], err = cell.open(sp, m.ms); err != nil {
-			return false, err
+			return 0, false, err
 		}
 	}
 	for _, wipe := range wipes {
 		if err := wipe(); err != nil {
-			return false, err
+			return 0, false, err
 		}
 	}
 	if err := m.value.Clear(sp); err != nil {
-		return false, fmt.Errorf("state: clear %s: %w", ttlID, err)
+		return 0, false, fmt.Errorf("state: clear %s: %w", ttlID, err)
 	}
+	idleAtMS = m.ms
 	m.ms, m.found = 0, false
-	return true, nil
+	return idleAtMS, true, nil
 }

@@ -48,7 +48,7 @@ func fill(fn *allFn) beamtest.Call {
 func dueAt(t *testing.T, k *beamtest.Kit) (due []int64) {
 	t.Helper()
 	for _, timer := range k.Timers("k") {
-		if timer.Family != TimerFamily || timer.Tag != TTLTag || timer.EventTimeMS != mtime.MaxTimestamp.Milliseconds() {
+		if timer.Family != TimerFamily || timer.Tag != TTLTag || timer.EventTime != mtime.MaxTimestamp {
 			t.Errorf("timer %+v", timer)
 		}
 		due = append(due, timer.FireMS-now)
@@ -60,7 +60,10 @@ func dueAt(t *testing.T, k *beamtest.Kit) (due []int64) {
 func fire(t *testing.T, k *beamtest.Kit, fn *allFn, ms int64, cells ...Cell) (idle []bool) {
 	t.Helper()
 	if err := k.Fire(now+ms, func(timer beamtest.Timer, sp beamstate.Provider, tp timers.Provider) error {
-		done, err := fn.TTL.Fired(beam.EventTime(timer.EventTimeMS), sp, tp, timers.Context{Family: timer.Family, Tag: timer.Tag}, cells...)
+		at, done, err := fn.TTL.Fired(timer.EventTime, sp, tp, timer.Context(), cells...)
+		if done && at != timer.FireMS {
+			t.Errorf("idle since %d; want %d", at, timer.FireMS)
+		}
 		idle = append(idle, done)
 		return err
 	}); err != nil {
@@ -100,7 +103,7 @@ func TestMarkNeverMovesBack(t *testing.T) {
 
 func TestIdleKeyIsWiped(t *testing.T) {
 	bothProviders(t, func(t *testing.T, fn *allFn, k *beamtest.Kit) {
-		cells := []Cell{&fn.Memory, &fn.ReplayCache, &fn.Continuation, &fn.Control, &fn.Deferred}
+		cells := []Cell{&fn.Memory, &fn.ReplayCache, &fn.Continuation, &fn.Control, &fn.Deferred, fn.Profile.At(profile1)}
 		mustRun(t, k, fill(fn))
 		mustRun(t, k, touchAt(fn, 0))
 		mustRun(t, k, touchAt(fn, 100))
@@ -110,16 +113,13 @@ func TestIdleKeyIsWiped(t *testing.T) {
 		equal(t, []bool{true}, fire(t, k, fn, hour+100, cells...))
 		// One read for the mark and each cell of a message; a bag need not be read. One
 		// clear for what is full, the mark and the bag.
-		if want := (beamtest.Counts{Reads: 5, Clears: 6}); k.RPCs() != want {
+		if want := (beamtest.Counts{Reads: 6, Clears: 7}); k.RPCs() != want {
 			t.Errorf("%v; want %v", k.RPCs(), want)
 		}
-		for _, id := range []string{"memory", "llm_cache", "continuation", "control", "deferred", "ttl"} {
+		for _, id := range []string{"memory", "llm_cache", "continuation", "control", "deferred", "profile", "ttl"} {
 			if b := k.Bytes("k", id); b != nil {
 				t.Errorf("cell %s holds %x", id, b)
 			}
-		}
-		if k.Bytes("k", "profile") == nil {
-			t.Error("a cell that was not named is gone")
 		}
 		equal(t, []int64(nil), dueAt(t, k))
 
@@ -140,7 +140,7 @@ func TestFiredLeavesTheCellsToTheUser(t *testing.T) {
 		if m.Len() != 1 {
 			t.Errorf("%d entries", m.Len())
 		}
-		idle, err := fn.TTL.Fired(beam.EventTime(timer.EventTimeMS), sp, tp, timers.Context{Family: timer.Family, Tag: timer.Tag}, &fn.Memory)
+		_, idle, err := fn.TTL.Fired(timer.EventTime, sp, tp, timer.Context(), &fn.Memory)
 		if !idle || m.Len() != 0 {
 			t.Errorf("idle %v, %d entries left", idle, m.Len())
 		}
@@ -177,7 +177,7 @@ func TestFiredWithoutReason(t *testing.T) {
 			mustRun(t, k, touchAt(fn, 0))
 		}
 		mustRun(t, k, func(sp beamstate.Provider, tp timers.Provider) error {
-			idle, err := fn.TTL.Fired(tc.et, sp, tp, tc.timer, &fn.Memory)
+			_, idle, err := fn.TTL.Fired(tc.et, sp, tp, tc.timer, &fn.Memory)
 			if idle {
 				t.Errorf("%s: idle", name)
 			}
@@ -193,7 +193,7 @@ func TestFiredWithoutReason(t *testing.T) {
 	k := newKit(t, fn)
 	mustRun(t, k, touchAt(fn, 0))
 	mustRun(t, k, func(sp beamstate.Provider, tp timers.Provider) error {
-		idle, err := fn.TTL.Fired(now+hour, sp, tp, ours)
+		_, idle, err := fn.TTL.Fired(now+hour, sp, tp, ours)
 		if !idle {
 			t.Error("not idle at its mark")
 		}
@@ -216,7 +216,7 @@ func TestWipeChecksEveryCellFirst(t *testing.T) {
 			before[id] = k.Bytes("k", id)
 		}
 		err := k.Fire(now+hour, func(timer beamtest.Timer, sp beamstate.Provider, tp timers.Provider) error {
-			_, err := fn.TTL.Fired(beam.EventTime(timer.EventTimeMS), sp, tp, timers.Context{Family: timer.Family, Tag: timer.Tag},
+			_, _, err := fn.TTL.Fired(timer.EventTime, sp, tp, timer.Context(),
 				&fn.Memory, &fn.ReplayCache, &fn.Continuation)
 			return err
 		})
@@ -242,7 +242,7 @@ func TestWipeFails(t *testing.T) {
 		before := k.Bytes("k", "memory")
 		k.FailAt(n, nil)
 		err := k.Fire(now+hour, func(timer beamtest.Timer, sp beamstate.Provider, tp timers.Provider) error {
-			_, err := fn.TTL.Fired(beam.EventTime(timer.EventTimeMS), sp, tp, timers.Context{Family: timer.Family, Tag: timer.Tag},
+			_, _, err := fn.TTL.Fired(timer.EventTime, sp, tp, timer.Context(),
 				&fn.Memory, &fn.ReplayCache)
 			return err
 		})

@@ -32,9 +32,27 @@ func (c *Versioned[M]) Open(sp beamstate.Provider, schema *migrate.Schema) (*Han
 	return openMessage(&c.opened, sp, c.Key, schema, nil)
 }
 
+// At is the cell for [TTL.Fired], which opens it with schema.
+func (c *Versioned[M]) At(schema *migrate.Schema) Cell { return versionedAt[M]{c, schema} }
+
+type versionedAt[M migrate.Message] struct {
+	*Versioned[M]
+
+	schema *migrate.Schema
+}
+
+func (c versionedAt[M]) open(sp beamstate.Provider, _ int64) (func() error, error) {
+	h, err := c.Open(sp, c.schema)
+	if err != nil {
+		return nil, err
+	}
+	return h.wipe, nil
+}
+
 // Handle is a cell with one message during one call.
 type Handle[M migrate.Message] struct {
-	stored  *stored[M]
+	*stored[M]
+
 	schema  *migrate.Schema
 	check   func(M) error
 	message M
@@ -46,18 +64,21 @@ type Handle[M migrate.Message] struct {
 // that has the right version, and must not be used or stored all the same.
 func openMessage[M migrate.Message](o *opened[*Handle[M]], sp beamstate.Provider, id string, schema *migrate.Schema, check func(M) error) (*Handle[M], error) {
 	if h, ok := o.get(sp); ok {
+		if h.schema != schema {
+			return nil, fmt.Errorf("state: cell %s: opened with two schemas in a call; keep the one in a variable", id)
+		}
 		return h, nil
 	}
-	m, stored, err := read[M](sp, id, schema)
+	m, cell, err := read[M](sp, id, schema)
 	if err != nil {
 		return nil, err
 	}
-	if check != nil && stored.found {
+	if check != nil && cell.found {
 		if err := check(m); err != nil {
 			return nil, fmt.Errorf("state: cell %s: %w", id, err)
 		}
 	}
-	h := &Handle[M]{stored: stored, schema: schema, check: check, message: m, present: stored.found}
+	h := &Handle[M]{stored: cell, schema: schema, check: check, message: m, present: cell.found}
 	*o = opened[*Handle[M]]{sp, h}
 	return h, nil
 }
@@ -70,20 +91,20 @@ func (h *Handle[M]) Get() (M, bool) { return h.message, h.present }
 // one, or text that is not UTF-8 (coders.ErrText). Then nothing has changed.
 func (h *Handle[M]) Put(m M) error {
 	if !m.ProtoReflect().IsValid() {
-		return fmt.Errorf("state: put %s: %w", h.stored.value.Key, coders.ErrNil)
+		return fmt.Errorf("state: put %s: %w", h.value.Key, coders.ErrNil)
 	}
 	version, stamped := migrate.StoredVersion(m)
 	if stamped && version != h.schema.Current() {
 		return fmt.Errorf("state: put %s: a message of schema version %d, the current one is %d: %w",
-			h.stored.value.Key, version, h.schema.Current(), ErrVersion)
+			h.value.Key, version, h.schema.Current(), ErrVersion)
 	}
 	if h.check != nil {
 		if err := h.check(m); err != nil {
-			return fmt.Errorf("state: put %s: %w", h.stored.value.Key, err)
+			return fmt.Errorf("state: put %s: %w", h.value.Key, err)
 		}
 	}
 	if err := coders.CheckText(m); err != nil {
-		return fmt.Errorf("state: put %s: %w", h.stored.value.Key, err)
+		return fmt.Errorf("state: put %s: %w", h.value.Key, err)
 	}
 	stamp(m, h.schema.Current())
 	h.message, h.present, h.changed = m, true, true
@@ -107,14 +128,14 @@ func (h *Handle[M]) Clear() {
 
 // Commit writes the message if it was put or migrated, or clears the cell if it is gone.
 func (h *Handle[M]) Commit() error {
-	if !h.changed && !h.stored.migrated {
+	if !h.changed && !h.migrated {
 		return nil
 	}
 	var err error
 	if h.present {
-		err = h.stored.write(h.message)
+		err = h.write(h.message)
 	} else {
-		err = h.stored.clear()
+		err = h.clear()
 	}
 	if err != nil {
 		return err
