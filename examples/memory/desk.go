@@ -84,7 +84,9 @@ func (f *deskFn) ProcessElement(
 	c.Events++
 	c.Evicted += int64(evicted)
 	c.EvictedBytes += evictedBytes
-	c.LastEventMs = max(c.LastEventMs, now)
+	if from, ok := stored.Migrated(); ok {
+		c.MigratedFrom = from
+	}
 	if err := stored.Put(c); err != nil {
 		return err
 	}
@@ -109,7 +111,7 @@ func (f *deskFn) forget(
 		return err
 	}
 	c, _ := stored.Get()
-	topics, err := f.Memory.Open(sp, c.GetLastEventMs())
+	topics, err := f.Memory.Open(sp, 0) // nothing is used any more, so nothing is stamped
 	if err != nil {
 		return err
 	}
@@ -121,13 +123,12 @@ func (f *deskFn) forget(
 	if err != nil {
 		return err
 	}
-	if gone, err := f.TTL.Fired(et, sp, tp, timer, &f.Memory); err != nil || !gone {
+	since, gone, err := f.TTL.Fired(et, sp, tp, timer, &f.Memory, f.Customer.At(customers))
+	if err != nil || !gone {
 		return err
 	}
-	stored.Clear()
-	// A timer without an output timestamp has no time of its own to emit at.
-	emit(mtime.FromMilliseconds(state.IdleAt(c.GetLastEventMs(), idle)), string(line))
-	return stored.Commit()
+	emit(mtime.FromMilliseconds(since), string(line))
+	return nil
 }
 
 // summary is a line of the output. Topics are in order of use, the most recent one last.

@@ -159,7 +159,7 @@ func TestStateOfVersion1IsMigratedOnFirstRead(t *testing.T) {
 
 	d.run(d.element(1, map[string]any{"topic": "oven"}))
 	want := &supportpb.Customer{
-		StateSchemaVersion: 2, Name: "Mill Street Bakery", Address: "orders@bakery.test", Events: 42, LastEventMs: 1, MigratedFrom: 1,
+		StateSchemaVersion: 2, Name: "Mill Street Bakery", Address: "orders@bakery.test", Events: 42, MigratedFrom: 1,
 	}
 	got := new(supportpb.Customer)
 	if err := proto.Unmarshal(d.Bytes("bakery", customerCell)[1:], got); err != nil || !proto.Equal(got, want) {

@@ -2,11 +2,11 @@
 // from a file, keeps a bounded memory of topics and a record for each customer, of a
 // version that changed its shape, and forgets those who stay away.
 //
-//	go run ./examples/memory --input FILE --out DIR [--runner prism]
+//	go run ./examples/memory --input FILE --out DIR [--runner prism] [--fingerprint FILE]
 //
 // It ends with a table of the customers. Exit status: 0 when the pipeline ran, dead
-// letters or not; 1 when it failed; 2 for a wrong flag, a missing file or an unwritable
-// folder.
+// letters or not, or the fingerprint was written; 1 when it failed; 2 for a wrong flag, a
+// missing file or an unwritable folder.
 package main
 
 import (
@@ -15,6 +15,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"os"
 
@@ -23,12 +24,15 @@ import (
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/runners"
 	_ "github.com/apache/beam/sdks/v2/go/pkg/beam/runners/prism"
 
+	"github.com/beamagents/beamagents-go/pkg/compat/graph"
+	"github.com/beamagents/beamagents-go/pkg/state"
 	"github.com/beamagents/beamagents-go/pkg/transforms"
 )
 
 // options are the flags, checked.
 type options struct {
 	input, out, runner string
+	info               fs.FileInfo // of the input
 }
 
 func main() {
@@ -39,7 +43,7 @@ func main() {
 	flag.CommandLine.SetOutput(io.Discard)
 	switch err := flag.CommandLine.Parse(os.Args[1:]); {
 	case errors.Is(err, flag.ErrHelp):
-		fmt.Fprintln(os.Stderr, "usage: memory --input FILE --out DIR [--runner prism]")
+		fmt.Fprintln(os.Stderr, "usage: memory --input FILE --out DIR [--runner prism] [--fingerprint FILE]")
 		return
 	case err != nil:
 		fmt.Fprintln(os.Stderr, "memory:", err)
@@ -51,10 +55,17 @@ func main() {
 		os.Exit(2)
 	}
 	log.LogLevel = "warn" // at "info" the embedded runner reports every step it takes
-	keepKeysWhole()
 	beam.Init()
+	state.KeepKeysWhole()
 	slog.SetDefault(slog.New(quietEnd{slog.Default().Handler()}))
-	if err := run(context.Background(), o, os.Stdout); err != nil {
+	p, s := beam.NewPipelineWithRoot()
+	build(s, o)
+	graph.WriteIfAsked(p)
+	if err := prepare(o.out, o.info); err != nil {
+		fmt.Fprintln(os.Stderr, "memory:", err)
+		os.Exit(2)
+	}
+	if err := run(context.Background(), p, o, os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, "memory:", err)
 		os.Exit(1)
 	}
@@ -87,13 +98,12 @@ func (o *options) validate(args []string) error {
 		return fmt.Errorf("cannot read the input: %w", err)
 	}
 	_ = f.Close() // opened to see that it can be
-	return prepare(o.out, info)
+	o.info = info
+	return nil
 }
 
-// run builds and runs the pipeline, and prints the table.
-func run(ctx context.Context, o options, stdout io.Writer) error {
-	p, s := beam.NewPipelineWithRoot()
-	build(s, o)
+// run runs the pipeline, and prints the table.
+func run(ctx context.Context, p *beam.Pipeline, o options, stdout io.Writer) error {
 	if _, err := beam.Run(ctx, o.runner, p); err != nil {
 		return err
 	}

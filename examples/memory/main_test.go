@@ -154,9 +154,35 @@ func TestAWrongCallIsOneLine(t *testing.T) {
 	}
 }
 
+// The fingerprint is that of the program and not of its flags, and nothing runs.
+func TestFingerprint(t *testing.T) {
+	dir := t.TempDir()
+	kept := filepath.Join(dir, customersFile)
+	if err := os.WriteFile(kept, []byte("kept"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(dir, "fingerprint.json")
+	stdout, stderr, status := program(t, "--input", "sample/sample.jsonl", "--out", dir, "--fingerprint", file)
+	if status != 0 || stdout != "" || stderr != "" {
+		t.Fatalf("status %d, stdout %q, stderr %q", status, stdout, stderr)
+	}
+	again, _, _ := program(t, "--input", file, "--out", t.TempDir(), "--fingerprint", "-")
+	if written := readFile(t, file); written != again {
+		t.Errorf("%s\nand with other flags\n%s", written, again)
+	}
+	for _, want := range []string{`"id": "customer"`, `"id": "memory"`, `"id": "ttl"`, `"family": "agent"`} {
+		if !strings.Contains(again, want) {
+			t.Errorf("no %s in\n%s", want, again)
+		}
+	}
+	if got := readFile(t, kept); got != "kept" {
+		t.Errorf("an output of an earlier run: %q", got)
+	}
+}
+
 func TestHelpIsTheUsage(t *testing.T) {
 	stdout, stderr, status := program(t, "--help")
-	if status != 0 || stdout != "" || stderr != "usage: memory --input FILE --out DIR [--runner prism]\n" {
+	if status != 0 || stdout != "" || stderr != "usage: memory --input FILE --out DIR [--runner prism] [--fingerprint FILE]\n" {
 		t.Errorf("status %d, stdout %q, stderr %q", status, stdout, stderr)
 	}
 }

@@ -4,15 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"strings"
-
-	"github.com/apache/beam/sdks/v2/go/pkg/beam/options/jobopts"
 )
-
-// keepKeysWhole stops the embedded runner from splitting bundles. It splits one that is
-// slow between elements of a key, and runs both halves at once: state is lost.
-func keepKeysWhole() {
-	*jobopts.Experiments = strings.TrimPrefix(*jobopts.Experiments+",prism_disable_sdf_split", ",")
-}
 
 // quietEnd leaves out what the SDK now and then says at the end of a job, when the
 // embedded runner hangs up.

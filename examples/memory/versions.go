@@ -21,8 +21,7 @@ func init() {
 // splitCustomer is the step from version 1, which had name and address in one field.
 func splitCustomer(old *supportpb.Customer) (*supportpb.Customer, error) {
 	c := proto.CloneOf(old) // keeps what this build does not know
-	c.StateSchemaVersion, c.MigratedFrom = 2, 1
-	c.Contact = ""
+	c.StateSchemaVersion, c.Contact = 2, ""
 	c.Name, c.Address = splitContact(old.GetContact())
 	return c, nil
 }

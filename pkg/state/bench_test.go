@@ -155,6 +155,7 @@ func BenchmarkPrism(b *testing.B) {
 	if !beam.Initialized() {
 		beam.Init()
 	}
+	KeepKeysWhole()
 	const elements = 2000
 	for _, size := range sizes {
 		for by, fn := range map[string]any{

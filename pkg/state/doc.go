@@ -40,6 +40,9 @@
 // has at most one cell of each type, since ids are fixed: they are in running jobs. Cells
 // of one DoFn are written one by one, and become visible together, with the bundle.
 //
+// Prism, the embedded runner, loses state when a bundle is slow, unless [KeepKeysWhole] is
+// called.
+//
 // # Differences
 //
 // The Python side writes memory and replay cache at each commit, whether changed or not,

@@ -39,10 +39,8 @@ type Customer struct {
 	// reads as 0: fields can be added in any version.
 	Evicted      int64 `protobuf:"varint,6,opt,name=evicted,proto3" json:"evicted,omitempty"`
 	EvictedBytes int64 `protobuf:"varint,7,opt,name=evicted_bytes,json=evictedBytes,proto3" json:"evicted_bytes,omitempty"`
-	// The time of the last event, in ms.
-	LastEventMs int64 `protobuf:"varint,8,opt,name=last_event_ms,json=lastEventMs,proto3" json:"last_event_ms,omitempty"`
 	// The version that this customer was migrated from, 0 if from none.
-	MigratedFrom  uint32 `protobuf:"varint,9,opt,name=migrated_from,json=migratedFrom,proto3" json:"migrated_from,omitempty"`
+	MigratedFrom  uint32 `protobuf:"varint,8,opt,name=migrated_from,json=migratedFrom,proto3" json:"migrated_from,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -126,13 +124,6 @@ func (x *Customer) GetEvictedBytes() int64 {
 	return 0
 }
 
-func (x *Customer) GetLastEventMs() int64 {
-	if x != nil {
-		return x.LastEventMs
-	}
-	return 0
-}
-
 func (x *Customer) GetMigratedFrom() uint32 {
 	if x != nil {
 		return x.MigratedFrom
@@ -145,7 +136,7 @@ var File_support_v1_customer_proto protoreflect.FileDescriptor
 const file_support_v1_customer_proto_rawDesc = "" +
 	"\n" +
 	"\x19support/v1/customer.proto\x12\n" +
-	"support.v1\"\xa4\x02\n" +
+	"support.v1\"\x80\x02\n" +
 	"\bCustomer\x120\n" +
 	"\x14state_schema_version\x18\x01 \x01(\rR\x12stateSchemaVersion\x12\x18\n" +
 	"\acontact\x18\x02 \x01(\tR\acontact\x12\x16\n" +
@@ -153,9 +144,8 @@ const file_support_v1_customer_proto_rawDesc = "" +
 	"\x04name\x18\x04 \x01(\tR\x04name\x12\x18\n" +
 	"\aaddress\x18\x05 \x01(\tR\aaddress\x12\x18\n" +
 	"\aevicted\x18\x06 \x01(\x03R\aevicted\x12#\n" +
-	"\revicted_bytes\x18\a \x01(\x03R\fevictedBytes\x12\"\n" +
-	"\rlast_event_ms\x18\b \x01(\x03R\vlastEventMs\x12#\n" +
-	"\rmigrated_from\x18\t \x01(\rR\fmigratedFromBPZNgithub.com/beamagents/beamagents-go/examples/memory/proto/support/v1;supportpbb\x06proto3"
+	"\revicted_bytes\x18\a \x01(\x03R\fevictedBytes\x12#\n" +
+	"\rmigrated_from\x18\b \x01(\rR\fmigratedFromBPZNgithub.com/beamagents/beamagents-go/examples/memory/proto/support/v1;supportpbb\x06proto3"
 
 var (
 	file_support_v1_customer_proto_rawDescOnce sync.Once
