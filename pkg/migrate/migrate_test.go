@@ -324,7 +324,7 @@ func TestGoldenBlobsMigrate(t *testing.T) {
 	}
 	var read, refused int
 	for _, b := range blobs {
-		mt, err := protoregistry.GlobalTypes.FindMessageByName(protoreflect.FullName(b.Message))
+		mt, err := protoregistry.GlobalTypes.FindMessageByName(b.Message)
 		if err != nil {
 			t.Fatal(err)
 		}
