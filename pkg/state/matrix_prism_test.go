@@ -1,0 +1,487 @@
+package state_test
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/apache/beam/sdks/v2/go/pkg/beam"
+	beamstate "github.com/apache/beam/sdks/v2/go/pkg/beam/core/state"
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/core/timers"
+
+	"github.com/beamagents/beamagents-go/pkg/beamtest"
+	"github.com/beamagents/beamagents-go/pkg/migrate"
+	"github.com/beamagents/beamagents-go/pkg/state"
+	runtimepb "github.com/beamagents/beamagents-go/proto/beam_agents/runtime/v1"
+	testingpb "github.com/beamagents/beamagents-go/proto/beam_agents/testing/v1"
+	pb "github.com/beamagents/beamagents-go/proto/beam_agents/v1"
+)
+
+func init() { beam.RegisterDoFn(&matrixFn{}) }
+
+// The matrix does all short sequences of operations to a cell and compares what each
+// says with a plain model: a map that is stored, and a copy of it that is worked on. A
+// case is a sequence, begun with an empty cell or with a filled one, done by one element
+// or, split at some place, by two. A last element reads all. A case has a key of its own.
+//
+// An operation is a letter. Each opens the cell, so all but the first open it again.
+const (
+	open     = 'O'
+	get      = 'G' // of entry "a"
+	put      = 'P' // of entry "a", or of one more where there are no entries
+	remove   = 'D' // of entry "a"
+	clearAll = 'X'
+	commit   = 'C'
+	// At the beginning of a case and at its end.
+	fill = 'F' // with entries "a" and "b", committed
+	all  = '?'
+)
+
+// matrixFn does what the elements say: a step, and its operations.
+type matrixFn struct {
+	Memory       state.Memory
+	ReplayCache  state.ReplayCache
+	Continuation state.Continuation
+	Control      state.Control
+	Deferred     state.Deferred
+	Profile      state.Versioned[*testingpb.Profile]
+}
+
+func newMatrixFn() *matrixFn {
+	return &matrixFn{Profile: state.Versioned[*testingpb.Profile]{Key: "profile"}}
+}
+
+func (f *matrixFn) ProcessElement(sp beamstate.Provider, key, value string, emit func(string)) {
+	emit(transcript(key, value, func(kind string, op byte, label int) (string, error) {
+		return cellKinds[kind].do(f, sp, op, label)
+	}))
+}
+
+// transcript is what the operations of an element say.
+func transcript(key, value string, do func(kind string, op byte, label int) (string, error)) string {
+	kind, _, _ := strings.Cut(key, " ")
+	step, ops, _ := strings.Cut(value, " ")
+	n, err := strconv.Atoi(step)
+	if err != nil {
+		return err.Error()
+	}
+	words := []string{key, "step", step}
+	for i := range len(ops) {
+		said, err := saying(func() (string, error) { return do(kind, ops[i], 10*n+i) })
+		if err != nil {
+			said = err.Error()
+		}
+		if said != "" {
+			words = append(words, string(ops[i])+"="+said)
+		}
+	}
+	return strings.Join(words, " ")
+}
+
+func saying(do func() (string, error)) (said string, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic: %v", p)
+		}
+	}()
+	return do()
+}
+
+// cellKind is a kind of cell in the matrix.
+type cellKind struct {
+	ops string
+	// do does an operation to the cell. The label tells apart what is put.
+	do func(f *matrixFn, sp beamstate.Provider, op byte, label int) (string, error)
+	// entry is where the model puts a label.
+	entry func(label int) string
+	// entries are what a filled cell has.
+	entries map[string]string
+}
+
+func entryA(int) string { return "a" }
+
+func only(int) string { return "" }
+
+var (
+	twoEntries = map[string]string{"a": "0", "b": "0"}
+	oneMessage = map[string]string{"": "0"}
+)
+
+var cellKinds map[string]*cellKind
+
+func init() {
+	cellKinds = map[string]*cellKind{
+		"memory":       {"OGPDXC", (*matrixFn).memory, entryA, twoEntries},
+		"llm_cache":    {"OGPXC", (*matrixFn).replayCache, entryA, twoEntries},
+		"continuation": {"OGPXC", (*matrixFn).continuation, only, oneMessage},
+		"control":      {"OGPXC", (*matrixFn).control, only, oneMessage},
+		"profile":      {"OGPXC", (*matrixFn).profile, only, oneMessage},
+		"deferred":     {"OGPXC", (*matrixFn).deferred, strconv.Itoa, map[string]string{"0": "0"}},
+	}
+}
+
+const now = 1_700_000_000_000
+
+func (f *matrixFn) memory(sp beamstate.Provider, op byte, label int) (string, error) {
+	h, err := f.Memory.Open(sp, now)
+	if err != nil {
+		return "", err
+	}
+	switch op {
+	case get:
+		v, ok := h.Get("a")
+		return found(string(v), ok), nil
+	case put:
+		return "", h.Put("a", []byte(strconv.Itoa(label)))
+	case remove:
+		return strconv.FormatBool(h.Delete("a")), nil
+	case clearAll:
+		h.Clear()
+	case commit:
+		return "", h.Commit()
+	case fill:
+		return "", errors.Join(h.Put("a", []byte("0")), h.Put("b", []byte("0")), h.Commit())
+	case all:
+		entries := map[string]string{}
+		for k, v := range h.All() {
+			entries[k] = string(v)
+		}
+		return listing(entries), nil
+	}
+	return "", nil
+}
+
+func (f *matrixFn) replayCache(sp beamstate.Provider, op byte, label int) (string, error) {
+	h, err := f.ReplayCache.Open(sp, now)
+	if err != nil {
+		return "", err
+	}
+	switch op {
+	case get:
+		v, ok := h.Get("a")
+		return found(string(v), ok), nil
+	case put:
+		_, err := h.Put("a", []byte(strconv.Itoa(label)))
+		return "", err
+	case clearAll:
+		h.Clear()
+	case commit:
+		return "", h.Commit()
+	case fill:
+		_, err := h.Put("a", []byte("0"))
+		_, err2 := h.Put("b", []byte("0"))
+		return "", errors.Join(err, err2, h.Commit())
+	case all:
+		entries := map[string]string{}
+		for _, e := range h.Blob().Entries {
+			entries[e.CacheKey] = string(e.Response)
+		}
+		return listing(entries), nil
+	}
+	return "", nil
+}
+
+func (f *matrixFn) continuation(sp beamstate.Provider, op byte, label int) (string, error) {
+	h, err := f.Continuation.Open(sp)
+	return message(h, err, op, &pb.Continuation{Seq: int64(label)}, func(m *pb.Continuation) string { return fmt.Sprint(m.Seq) })
+}
+
+func (f *matrixFn) control(sp beamstate.Provider, op byte, label int) (string, error) {
+	h, err := f.Control.Open(sp)
+	return message(h, err, op, &runtimepb.KeyControl{Seq: int64(label)}, func(m *runtimepb.KeyControl) string { return fmt.Sprint(m.Seq) })
+}
+
+var profileSchema = migrate.New(1)
+
+func (f *matrixFn) profile(sp beamstate.Provider, op byte, label int) (string, error) {
+	h, err := f.Profile.Open(sp, profileSchema)
+	return message(h, err, op, &testingpb.Profile{Name: strconv.Itoa(label)}, (*testingpb.Profile).GetName)
+}
+
+// message does an operation to a cell with one message; m is to be put.
+func message[M migrate.Message](h *state.Handle[M], err error, op byte, m M, text func(M) string) (string, error) {
+	if err != nil {
+		return "", err
+	}
+	switch op {
+	case get:
+		m, ok := h.Get()
+		if !ok {
+			return found("", false), nil
+		}
+		return found(text(m), true), nil
+	case put:
+		return "", h.Put(m)
+	case clearAll:
+		h.Clear()
+	case commit:
+		return "", h.Commit()
+	case fill:
+		return "", errors.Join(h.Put(m), h.Commit())
+	case all:
+		entries := map[string]string{}
+		if m, ok := h.Get(); ok {
+			entries[""] = text(m)
+		}
+		return listing(entries), nil
+	}
+	return "", nil
+}
+
+func (f *matrixFn) deferred(sp beamstate.Provider, op byte, label int) (string, error) {
+	h := f.Deferred.Open(sp)
+	add := func() error {
+		return h.Add(&runtimepb.DeferredEvent{Arrival: int64(label), Envelope: &pb.AgentEnvelope{EventTimeMs: now}})
+	}
+	switch op {
+	case get, all:
+		events, err := h.Events()
+		entries := map[string]string{}
+		for _, e := range events {
+			arrival := fmt.Sprint(e.Arrival)
+			entries[arrival] += arrival
+		}
+		return listing(entries), err
+	case put:
+		return "", add()
+	case clearAll:
+		h.Clear()
+	case commit:
+		return "", h.Commit()
+	case fill:
+		return "", errors.Join(add(), h.Commit())
+	}
+	return "", nil
+}
+
+func found(v string, ok bool) string {
+	if !ok {
+		return "none"
+	}
+	return v
+}
+
+// listing is a map in order.
+func listing(entries map[string]string) string {
+	words := []string{}
+	for _, k := range slices.Sorted(maps.Keys(entries)) {
+		words = append(words, k+":"+entries[k])
+	}
+	return fmt.Sprint(words)
+}
+
+// model is what a cell must do.
+type model struct {
+	kind           *cellKind
+	stored, staged map[string]string
+}
+
+func (m *model) do(op byte, label int) string {
+	switch op {
+	case get:
+		if m.kind.entry(1) != m.kind.entry(2) {
+			return listing(m.staged)
+		}
+		v, ok := m.staged[m.kind.entry(label)]
+		return found(v, ok)
+	case put:
+		m.staged[m.kind.entry(label)] = strconv.Itoa(label)
+	case remove:
+		_, ok := m.staged["a"]
+		delete(m.staged, "a")
+		return strconv.FormatBool(ok)
+	case clearAll:
+		m.staged = map[string]string{}
+	case commit:
+		m.stored = maps.Clone(m.staged)
+	case fill:
+		m.staged, m.stored = maps.Clone(m.kind.entries), maps.Clone(m.kind.entries)
+	case all:
+		return listing(m.staged)
+	}
+	return ""
+}
+
+// matrixCase is a sequence of operations, those from split on in an element of their own.
+type matrixCase struct {
+	kind   string
+	filled bool
+	ops    string
+	split  int
+}
+
+// cases are all that have up to n operations.
+func cases(kind, ops string, n int) (list []matrixCase) {
+	sequences := []string{""}
+	for from := 0; n >= 0; n-- {
+		to := len(sequences)
+		for _, s := range sequences[from:to] {
+			for split := min(1, len(s)); split <= len(s); split++ {
+				list = append(list, matrixCase{kind, false, s, split}, matrixCase{kind, true, s, split})
+			}
+			for _, op := range ops {
+				sequences = append(sequences, s+string(op))
+			}
+		}
+		from = to
+	}
+	return list
+}
+
+func (c matrixCase) key() string {
+	start := "empty"
+	if c.filled {
+		start = "filled"
+	}
+	ops := c.ops
+	if c.split < len(c.ops) {
+		ops = c.ops[:c.split] + "|" + c.ops[c.split:]
+	}
+	return c.kind + " " + start + " " + ops
+}
+
+// elements are those of the case, in order.
+func (c matrixCase) elements() (list []element) {
+	var steps []string
+	if c.filled {
+		steps = append(steps, string(fill))
+	}
+	steps = append(steps, c.ops[:c.split])
+	if c.split < len(c.ops) {
+		steps = append(steps, c.ops[c.split:])
+	}
+	for i, ops := range append(steps, string(all)) {
+		list = append(list, element{c.key(), fmt.Sprint(i, " ", ops)})
+	}
+	return list
+}
+
+// want is what the elements of the case must say.
+func (c matrixCase) want() (lines []string) {
+	m := &model{kind: cellKinds[c.kind], stored: map[string]string{}}
+	for _, e := range c.elements() {
+		m.staged = maps.Clone(m.stored)
+		lines = append(lines, transcript(e.Key, e.Value, func(_ string, op byte, label int) (string, error) {
+			return m.do(op, label), nil
+		}))
+	}
+	return lines
+}
+
+// byKey gathers the lines of each case. They must be in order, and are compared so.
+func byKey(lines []string) map[string][]string {
+	m := map[string][]string{}
+	for _, line := range lines {
+		key, _, _ := strings.Cut(line, " step ")
+		m[key] = append(m[key], line)
+	}
+	return m
+}
+
+func compare(t *testing.T, list []matrixCase, lines []string) {
+	t.Helper()
+	got, failures := byKey(lines), 0
+	for _, c := range list {
+		if want := c.want(); !slices.Equal(got[c.key()], want) {
+			failures++
+			if failures <= 20 {
+				t.Errorf("\n got %q\nwant %q", got[c.key()], want)
+			}
+		}
+	}
+	if failures > 0 {
+		t.Errorf("%d of %d cases", failures, len(list))
+	}
+}
+
+// On the kit, over both providers: each element is a bundle of its own.
+func TestMatrixOnTheKit(t *testing.T) {
+	for _, kind := range slices.Sorted(maps.Keys(cellKinds)) {
+		list := cases(kind, cellKinds[kind].ops, 4)
+		for _, sdk := range []bool{false, true} {
+			t.Run(fmt.Sprint(kind, " sdk=", sdk), func(t *testing.T) {
+				fn := newMatrixFn()
+				k, err := beamtest.New(fn)
+				if err != nil {
+					t.Fatal(err)
+				}
+				k.SDK = sdk
+				var lines []string
+				for _, c := range list {
+					for _, e := range c.elements() {
+						if err := k.Run(e.Key, func(sp beamstate.Provider, _ timers.Provider) error {
+							fn.ProcessElement(sp, e.Key, e.Value, func(line string) { lines = append(lines, line) })
+							return nil
+						}); err != nil {
+							t.Fatal(err)
+						}
+					}
+				}
+				compare(t, list, lines)
+			})
+		}
+	}
+}
+
+// On the embedded runner: all elements are one bundle, or, up to three operations, each
+// element of a case is in a bundle of its own. With the race detector, to stay below a
+// minute, a sequence of four is split in the middle alone, and bundles have two.
+func TestMatrix(t *testing.T) {
+	for _, kind := range slices.Sorted(maps.Keys(cellKinds)) {
+		n := 3
+		if kind == "memory" {
+			n = 4
+		}
+		list := cases(kind, cellKinds[kind].ops, n)
+		if raceDetector {
+			list = slices.DeleteFunc(list, func(c matrixCase) bool { return len(c.ops) == 4 && c.split%2 == 1 })
+		}
+		t.Run(kind+" one bundle", func(t *testing.T) {
+			var all []element
+			for _, c := range list {
+				all = append(all, c.elements()...)
+			}
+			compare(t, list, runMatrix(t, newMatrixFn(), func(s beam.Scope) beam.PCollection { return elements(s, all) }))
+		})
+		t.Run(kind+" bundles", func(t *testing.T) {
+			n := 3
+			if raceDetector {
+				n = 2
+			}
+			list := cases(kind, cellKinds[kind].ops, n)
+			compare(t, list, runMatrix(t, newMatrixFn(), bundles(t, list)))
+		})
+	}
+}
+
+// bundles are the first elements of all cases, then the second ones, and so on.
+func bundles(t *testing.T, list []matrixCase) func(s beam.Scope) beam.PCollection {
+	t.Helper()
+	steps := make([][]element, 4)
+	for _, c := range list {
+		for i, e := range c.elements() {
+			steps[i] = append(steps[i], e)
+		}
+	}
+	st := newStream(t)
+	for i, step := range steps {
+		st.add(int64(i), step...)
+		st.watermark(int64(i) + 1)
+	}
+	return st.create
+}
+
+func runMatrix(t *testing.T, fn any, source func(s beam.Scope) beam.PCollection) []string {
+	t.Helper()
+	lines, err := runPrism(func(s beam.Scope, record func(beam.PCollection)) {
+		record(beam.ParDo(s, fn, source(s)))
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return lines
+}
