@@ -34,6 +34,7 @@ const (
 	get      = 'G' // of entry "a"
 	put      = 'P' // of entry "a", or of one more where there are no entries
 	remove   = 'D' // of entry "a"
+	keys     = 'K'
 	clearAll = 'X'
 	commit   = 'C'
 	// At the beginning of a case and at its end.
@@ -57,7 +58,7 @@ func newMatrixFn() *matrixFn {
 
 func (f *matrixFn) ProcessElement(sp beamstate.Provider, key, value string, emit func(string)) {
 	emit(transcript(key, value, func(kind string, op byte, label int) (string, error) {
-		return cellKinds[kind].do(f, sp, op, label)
+		return cells[kind](f, sp, op, label)
 	}))
 }
 
@@ -71,7 +72,7 @@ func transcript(key, value string, do func(kind string, op byte, label int) (str
 	}
 	words := []string{key, "step", step}
 	for i := range len(ops) {
-		said, err := saying(func() (string, error) { return do(kind, ops[i], 10*n+i) })
+		said, err := saying(func() (string, error) { return do(kind, ops[i], 10*n+i+1) })
 		if err != nil {
 			said = err.Error()
 		}
@@ -91,15 +92,19 @@ func saying(do func() (string, error)) (said string, err error) {
 	return do()
 }
 
-// cellKind is a kind of cell in the matrix.
+// cellKind is what the model knows of a kind of cell.
 type cellKind struct {
 	ops string
-	// do does an operation to the cell. The label tells apart what is put.
-	do func(f *matrixFn, sp beamstate.Provider, op byte, label int) (string, error)
-	// entry is where the model puts a label.
+	// entry is where a put label goes.
 	entry func(label int) string
-	// entries are what a filled cell has.
-	entries map[string]string
+	// filled are the entries of a filled cell.
+	filled map[string]string
+	// direct: an operation is stored at once.
+	direct bool
+	// sum: a label is added to what is there.
+	sum bool
+	// bare: an entry has no value.
+	bare bool
 }
 
 func entryA(int) string { return "a" }
@@ -107,21 +112,28 @@ func entryA(int) string { return "a" }
 func only(int) string { return "" }
 
 var (
-	twoEntries = map[string]string{"a": "0", "b": "0"}
-	oneMessage = map[string]string{"": "0"}
+	twoEntries = map[string]string{"a": "1", "b": "1"}
+	oneEntry   = map[string]string{"": "1"}
+	oneItem    = map[string]string{"1": "1"}
 )
 
-var cellKinds map[string]*cellKind
+var kinds = map[string]*cellKind{
+	"memory":       {ops: "OGPDXC", entry: entryA, filled: twoEntries},
+	"llm_cache":    {ops: "OGPXC", entry: entryA, filled: twoEntries},
+	"continuation": {ops: "OGPXC", entry: only, filled: oneEntry},
+	"control":      {ops: "OGPXC", entry: only, filled: oneEntry},
+	"profile":      {ops: "OGPXC", entry: only, filled: oneEntry},
+	"deferred":     {ops: "OGPXC", entry: strconv.Itoa, filled: oneItem},
+}
 
-func init() {
-	cellKinds = map[string]*cellKind{
-		"memory":       {"OGPDXC", (*matrixFn).memory, entryA, twoEntries},
-		"llm_cache":    {"OGPXC", (*matrixFn).replayCache, entryA, twoEntries},
-		"continuation": {"OGPXC", (*matrixFn).continuation, only, oneMessage},
-		"control":      {"OGPXC", (*matrixFn).control, only, oneMessage},
-		"profile":      {"OGPXC", (*matrixFn).profile, only, oneMessage},
-		"deferred":     {"OGPXC", (*matrixFn).deferred, strconv.Itoa, map[string]string{"0": "0"}},
-	}
+// cells do an operation. The label tells apart what is put.
+var cells = map[string]func(f *matrixFn, sp beamstate.Provider, op byte, label int) (string, error){
+	"memory":       (*matrixFn).memory,
+	"llm_cache":    (*matrixFn).replayCache,
+	"continuation": (*matrixFn).continuation,
+	"control":      (*matrixFn).control,
+	"profile":      (*matrixFn).profile,
+	"deferred":     (*matrixFn).deferred,
 }
 
 const now = 1_700_000_000_000
@@ -144,7 +156,7 @@ func (f *matrixFn) memory(sp beamstate.Provider, op byte, label int) (string, er
 	case commit:
 		return "", h.Commit()
 	case fill:
-		return "", errors.Join(h.Put("a", []byte("0")), h.Put("b", []byte("0")), h.Commit())
+		return "", errors.Join(h.Put("a", []byte("1")), h.Put("b", []byte("1")), h.Commit())
 	case all:
 		entries := map[string]string{}
 		for k, v := range h.All() {
@@ -172,8 +184,8 @@ func (f *matrixFn) replayCache(sp beamstate.Provider, op byte, label int) (strin
 	case commit:
 		return "", h.Commit()
 	case fill:
-		_, err := h.Put("a", []byte("0"))
-		_, err2 := h.Put("b", []byte("0"))
+		_, err := h.Put("a", []byte("1"))
+		_, err2 := h.Put("b", []byte("1"))
 		return "", errors.Join(err, err2, h.Commit())
 	case all:
 		entries := map[string]string{}
@@ -276,30 +288,48 @@ func listing(entries map[string]string) string {
 
 // model is what a cell must do.
 type model struct {
-	kind           *cellKind
+	*cellKind
 	stored, staged map[string]string
 }
 
 func (m *model) do(op byte, label int) string {
+	said := m.stage(op, label)
+	if m.direct || op == commit || op == fill {
+		m.stored = maps.Clone(m.staged)
+	}
+	return said
+}
+
+func (m *model) stage(op byte, label int) string {
 	switch op {
 	case get:
-		if m.kind.entry(1) != m.kind.entry(2) {
+		if m.entry(1) != m.entry(2) {
 			return listing(m.staged)
 		}
-		v, ok := m.staged[m.kind.entry(label)]
+		v, ok := m.staged[m.entry(label)]
 		return found(v, ok)
+	case keys:
+		return fmt.Sprint(slices.Sorted(maps.Keys(m.staged)))
 	case put:
-		m.staged[m.kind.entry(label)] = strconv.Itoa(label)
+		v := strconv.Itoa(label)
+		switch {
+		case m.sum:
+			old, _ := strconv.Atoi(m.staged[""])
+			v = strconv.Itoa(old + label)
+		case m.bare:
+			v = ""
+		}
+		m.staged[m.entry(label)] = v
 	case remove:
 		_, ok := m.staged["a"]
 		delete(m.staged, "a")
-		return strconv.FormatBool(ok)
+		if !m.direct {
+			return strconv.FormatBool(ok)
+		}
 	case clearAll:
 		m.staged = map[string]string{}
-	case commit:
-		m.stored = maps.Clone(m.staged)
 	case fill:
-		m.staged, m.stored = maps.Clone(m.kind.entries), maps.Clone(m.kind.entries)
+		m.staged = maps.Clone(m.filled)
 	case all:
 		return listing(m.staged)
 	}
@@ -362,7 +392,7 @@ func (c matrixCase) elements() (list []element) {
 
 // want is what the elements of the case must say.
 func (c matrixCase) want() (lines []string) {
-	m := &model{kind: cellKinds[c.kind], stored: map[string]string{}}
+	m := &model{cellKind: kinds[c.kind], stored: map[string]string{}}
 	for _, e := range c.elements() {
 		m.staged = maps.Clone(m.stored)
 		lines = append(lines, transcript(e.Key, e.Value, func(_ string, op byte, label int) (string, error) {
@@ -400,8 +430,8 @@ func compare(t *testing.T, list []matrixCase, lines []string) {
 
 // On the kit, over both providers: each element is a bundle of its own.
 func TestMatrixOnTheKit(t *testing.T) {
-	for _, kind := range slices.Sorted(maps.Keys(cellKinds)) {
-		list := cases(kind, cellKinds[kind].ops, 4)
+	for _, kind := range slices.Sorted(maps.Keys(cells)) {
+		list := cases(kind, kinds[kind].ops, 4)
 		for _, sdk := range []bool{false, true} {
 			t.Run(fmt.Sprint(kind, " sdk=", sdk), func(t *testing.T) {
 				fn := newMatrixFn()
@@ -431,42 +461,52 @@ func TestMatrixOnTheKit(t *testing.T) {
 // element of a case is in a bundle of its own. With the race detector, to stay below a
 // minute, a sequence of four is split in the middle alone, and bundles have two.
 func TestMatrix(t *testing.T) {
-	for _, kind := range slices.Sorted(maps.Keys(cellKinds)) {
+	for _, kind := range slices.Sorted(maps.Keys(cells)) {
 		n := 3
 		if kind == "memory" {
 			n = 4
 		}
-		list := cases(kind, cellKinds[kind].ops, n)
+		list := cases(kind, kinds[kind].ops, n)
 		if raceDetector {
 			list = slices.DeleteFunc(list, func(c matrixCase) bool { return len(c.ops) == 4 && c.split%2 == 1 })
 		}
 		t.Run(kind+" one bundle", func(t *testing.T) {
-			var all []element
-			for _, c := range list {
-				all = append(all, c.elements()...)
-			}
-			compare(t, list, runMatrix(t, newMatrixFn(), func(s beam.Scope) beam.PCollection { return elements(s, all) }))
+			compare(t, list, runMatrix(t, newMatrixFn(), func(s beam.Scope) beam.PCollection { return elements(s, inOneStep(list)[0]) }))
 		})
 		t.Run(kind+" bundles", func(t *testing.T) {
 			n := 3
 			if raceDetector {
 				n = 2
 			}
-			list := cases(kind, cellKinds[kind].ops, n)
-			compare(t, list, runMatrix(t, newMatrixFn(), bundles(t, list)))
+			list := cases(kind, kinds[kind].ops, n)
+			compare(t, list, runMatrix(t, newMatrixFn(), bundles(t, inSteps(list))))
 		})
 	}
 }
 
-// bundles are the first elements of all cases, then the second ones, and so on.
-func bundles(t *testing.T, list []matrixCase) func(s beam.Scope) beam.PCollection {
-	t.Helper()
+// inOneStep are all elements of the cases.
+func inOneStep(list []matrixCase) [][]element {
+	var all []element
+	for _, c := range list {
+		all = append(all, c.elements()...)
+	}
+	return [][]element{all}
+}
+
+// inSteps are the first elements of all cases, then the second ones, and so on.
+func inSteps(list []matrixCase) [][]element {
 	steps := make([][]element, 4)
 	for _, c := range list {
 		for i, e := range c.elements() {
 			steps[i] = append(steps[i], e)
 		}
 	}
+	return steps
+}
+
+// bundles are a bundle for each step.
+func bundles(t *testing.T, steps [][]element) func(s beam.Scope) beam.PCollection {
+	t.Helper()
 	st := newStream(t)
 	for i, step := range steps {
 		st.add(int64(i), step...)

@@ -3,9 +3,11 @@ package state_test
 import (
 	"context"
 	"os"
+	"os/exec"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/log"
@@ -29,7 +31,7 @@ func TestMain(m *testing.M) {
 func init() {
 	beam.RegisterDoFn(&recordFn{})
 	beam.RegisterDoFn(&elementsFn{})
-	beam.RegisterFunction(splitElement)
+	beam.RegisterFunction(splitBatch)
 	register.Emitter1[string]()
 	register.Emitter2[string, string]()
 }
@@ -96,11 +98,12 @@ func newStream(t *testing.T) *stream { return &stream{t, teststream.NewConfig()}
 
 func (st *stream) add(ms int64, list ...element) {
 	st.t.Helper()
-	lines := make([]any, len(list))
-	for i, e := range list {
-		lines[i] = e.Key + "\t" + e.Value
+	var lines []string
+	for _, e := range list {
+		lines = append(lines, e.Key+"\t"+e.Value)
 	}
-	if err := st.config.AddElements(ms, lines...); err != nil {
+	// As one element of the stream: the runner keeps no order among several.
+	if err := st.config.AddElements(ms, strings.Join(lines, "\n")); err != nil {
 		st.t.Fatal(err)
 	}
 }
@@ -118,10 +121,31 @@ func (st *stream) create(s beam.Scope) beam.PCollection {
 	if err := st.config.AdvanceWatermarkToInfinity(); err != nil {
 		st.t.Fatal(err)
 	}
-	return beam.ParDo(s, splitElement, teststream.Create(s, st.config))
+	return beam.ParDo(s, splitBatch, teststream.Create(s, st.config))
 }
 
-func splitElement(line string) (string, string) {
-	key, value, _ := strings.Cut(line, "\t")
-	return key, value
+func splitBatch(batch string, emit func(string, string)) {
+	for line := range strings.SplitSeq(batch, "\n") {
+		key, value, _ := strings.Cut(line, "\t")
+		emit(key, value)
+	}
 }
+
+// inSubprocess runs a function of a test in a process of its own, which may hang or die,
+// for at most so long, and returns what it prints, and whether it ended well. In that
+// process it does not return.
+func inSubprocess(t *testing.T, limit time.Duration, run func()) (output string, ended bool) {
+	t.Helper()
+	if os.Getenv(subprocessOf) == t.Name() {
+		run()
+		os.Exit(0)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, os.Args[0], "-test.run=^"+t.Name()+"$")
+	cmd.Env = append(os.Environ(), subprocessOf+"="+t.Name())
+	out, err := cmd.CombinedOutput()
+	return string(out), err == nil
+}
+
+const subprocessOf = "BEAMAGENTS_TEST_SUBPROCESS"
