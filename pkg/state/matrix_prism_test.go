@@ -510,7 +510,6 @@ func bundles(t *testing.T, steps [][]element) func(s beam.Scope) beam.PCollectio
 	st := newStream(t)
 	for i, step := range steps {
 		st.add(int64(i), step...)
-		st.watermark(int64(i) + 1)
 	}
 	return st.create
 }

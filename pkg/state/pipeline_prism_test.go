@@ -86,16 +86,17 @@ func elements(s beam.Scope, list []element) beam.PCollection {
 	return beam.ParDo(s, &elementsFn{Elements: list}, beam.Impulse(s))
 }
 
-// stream is elements that come at times of the test, in ms from 0, and a watermark that
-// moves. Each batch of elements is a bundle: the runner waits for all that one has caused
-// before it goes on.
+// stream is elements that come in batches, and a watermark that moves, in ms. The runner
+// takes a batch in when the watermark moves, and waits for all that this has caused.
 type stream struct {
 	t      *testing.T
 	config teststream.Config
+	mark   int64
 }
 
-func newStream(t *testing.T) *stream { return &stream{t, teststream.NewConfig()} }
+func newStream(t *testing.T) *stream { return &stream{t, teststream.NewConfig(), -1} }
 
+// add adds a batch, at a time that may be late, and moves the watermark by 1 ms.
 func (st *stream) add(ms int64, list ...element) {
 	st.t.Helper()
 	var lines []string
@@ -106,6 +107,7 @@ func (st *stream) add(ms int64, list ...element) {
 	if err := st.config.AddElements(ms, strings.Join(lines, "\n")); err != nil {
 		st.t.Fatal(err)
 	}
+	st.watermark(st.mark + 1)
 }
 
 func (st *stream) watermark(ms int64) {
@@ -113,6 +115,7 @@ func (st *stream) watermark(ms int64) {
 	if err := st.config.AdvanceWatermark(ms); err != nil {
 		st.t.Fatal(err)
 	}
+	st.mark = ms
 }
 
 // create ends the stream. It must be the first of a pipeline.

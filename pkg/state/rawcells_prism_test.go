@@ -269,7 +269,6 @@ func primed(t *testing.T, kind string, steps [][]element) func(s beam.Scope) bea
 	key := kind + " prime"
 	st.add(0, element{key, "0 " + string(fill)})
 	for i, step := range steps {
-		st.watermark(int64(i) + 1)
 		st.add(int64(i)+1, append(step, element{key, "1 " + string(all)})...)
 	}
 	return st.create
