@@ -459,10 +459,14 @@ func TestMatrixOnTheKit(t *testing.T) {
 
 // On the embedded runner: all elements are one bundle, or, up to three operations, each
 // element of a case is in a bundle of its own. With the race detector, to stay below a
-// minute, a sequence of four is split in the middle alone, and bundles have two.
+// minute, a sequence of four is split in the middle alone, and all but that have two.
 func TestMatrix(t *testing.T) {
 	for _, kind := range slices.Sorted(maps.Keys(cells)) {
-		n := 3
+		few := 3
+		if raceDetector {
+			few = 2
+		}
+		n := few
 		if kind == "memory" {
 			n = 4
 		}
@@ -474,11 +478,7 @@ func TestMatrix(t *testing.T) {
 			compare(t, list, runMatrix(t, newMatrixFn(), func(s beam.Scope) beam.PCollection { return elements(s, inOneStep(list)[0]) }))
 		})
 		t.Run(kind+" bundles", func(t *testing.T) {
-			n := 3
-			if raceDetector {
-				n = 2
-			}
-			list := cases(kind, kinds[kind].ops, n)
+			list := cases(kind, kinds[kind].ops, few)
 			compare(t, list, runMatrix(t, newMatrixFn(), bundles(t, inSteps(list))))
 		})
 	}

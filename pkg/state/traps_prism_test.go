@@ -295,7 +295,7 @@ func newNilFn() *nilFn {
 func (f *nilFn) ProcessElement(sp beamstate.Provider, _, value string, emit func(string)) error {
 	if value == "read" {
 		m, ok, err := f.Beams.Read(sp)
-		emit(fmt.Sprintf("beam's: %v, %v, %v", m != nil, ok, err))
+		emit(fmt.Sprintf("beam's: nil=%v found=%v %v", m == nil, ok, err))
 		return nil
 	}
 	emit(fmt.Sprint("beam's: ", f.Beams.Write(sp, nil)))
@@ -312,7 +312,7 @@ func (f *nilFn) ProcessElement(sp beamstate.Provider, _, value string, emit func
 func TestNilIsStoredAsEmpty(t *testing.T) {
 	wantLines(t, mustRun(t, func(s beam.Scope, record func(beam.PCollection)) {
 		record(beam.ParDo(s, newNilFn(), elements(s, []element{{"k", "write"}, {"k", "read"}})))
-	}), "beam's: <nil>", "ours: true", "continuation: true", "beam's: true, true, <nil>")
+	}), "beam's: <nil>", "ours: true", "continuation: true", "beam's: nil=false found=true <nil>")
 }
 
 // inSubprocessAfter is inSubprocess with a limit that begins when a line is printed.
