@@ -136,7 +136,7 @@ func (f *everyCellFn) steps(sp beamstate.Provider, key, value string, emit func(
 }
 
 func (f *everyCellFn) OnTimer(et beam.EventTime, sp beamstate.Provider, tp timers.Provider, key string, timer timers.Context, emit func(beam.EventTime, string)) {
-	idle, err := f.TTL.Fired(et, sp, tp, timer, &f.Memory, &f.ReplayCache, &f.Continuation, &f.Control, &f.Deferred)
+	_, idle, err := f.TTL.Fired(et, sp, tp, timer, &f.Memory, &f.ReplayCache, &f.Continuation, &f.Control, &f.Deferred)
 	if err != nil {
 		panic(err)
 	}

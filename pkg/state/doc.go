@@ -39,11 +39,6 @@
 // By value, a DoFn works if its methods have value receivers, but for a [Versioned] without
 // a key, at which Beam panics.
 //
-// The embedded runner asks a bundle for its progress every 100 ms, and splits one that has
-// made none, even between elements of one key: these then run out of order and side by
-// side, and one side's state is lost. A pipeline whose elements may take that long, as
-// those that call a model, needs --experiments=prism_disable_sdf_split there.
-//
 // A handle is of use until its method call returns, on the goroutine of the call. A DoFn
 // has at most one cell of each type, since ids are fixed: they are in running jobs. Cells
 // of one DoFn are written one by one, and become visible together, with the bundle.

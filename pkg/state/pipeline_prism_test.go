@@ -11,20 +11,17 @@ import (
 
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/log"
-	"github.com/apache/beam/sdks/v2/go/pkg/beam/options/jobopts"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/runners/prism"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/testing/ptest"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/testing/teststream"
-)
 
-// The runner splits a bundle that is slow, and then takes the elements of a key out of
-// order, as a test of its own shows. This keeps it from that.
-const noSplits = "prism_disable_sdf_split"
+	"github.com/beamagents/beamagents-go/pkg/state"
+)
 
 func TestMain(m *testing.M) {
 	log.LogLevel = "error"
-	*jobopts.Experiments = noSplits
+	state.KeepKeysWhole()
 	os.Exit(ptest.MainRetWithDefault(m, "prism"))
 }
 

@@ -105,10 +105,10 @@ func (f *slowFn) ProcessElement(sp beamstate.Provider, key, value string, emit f
 // The runner asks a bundle for its progress every 100 ms or more. If there is none from
 // one time to the next it splits the bundle, in the midst of a key's elements if it comes
 // to that: they are then at work twice at once, out of order, with a state each, of which
-// one is lost. So a DoFn that calls a model needs the experiment prism_disable_sdf_split.
+// one is lost. So there is KeepKeysWhole.
 func TestSlowKeyIsSplit(t *testing.T) {
 	*jobopts.Experiments = ""
-	defer func() { *jobopts.Experiments = noSplits }()
+	defer state.KeepKeysWhole()
 	var list []element
 	for i := range 10 {
 		list = append(list, element{"k", fmt.Sprint(i)})
@@ -268,7 +268,7 @@ func TestClearedTimerFires(t *testing.T) {
 			return nil
 		}),
 		kit.Fire(1000, func(timer beamtest.Timer, _ beamstate.Provider, tp timers.Provider) error {
-			fn.OnTimer(beam.EventTime(timer.EventTimeMS), tp, timer.Key, timers.Context{Family: timer.Family, Tag: timer.Tag}, emit)
+			fn.OnTimer(beam.EventTime(timer.EventTime.Milliseconds()), tp, timer.Key, timers.Context{Family: timer.Family, Tag: timer.Tag}, emit)
 			return nil
 		}),
 	); err != nil {

@@ -90,7 +90,7 @@ func (f *idleFn) OnTimer(et beam.EventTime, sp beamstate.Provider, tp timers.Pro
 	if err != nil {
 		panic(err)
 	}
-	idle, err := f.TTL.Fired(et, sp, tp, timer, &f.Memory, &f.ReplayCache, &f.Deferred)
+	_, idle, err := f.TTL.Fired(et, sp, tp, timer, &f.Memory, &f.ReplayCache, &f.Deferred)
 	if err != nil {
 		panic(err)
 	}
