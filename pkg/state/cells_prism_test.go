@@ -79,29 +79,38 @@ func (f *futureFn) ProcessElement(sp beamstate.Provider, key, value string, emit
 	return m.Commit()
 }
 
-// What a newer build has stored fails the bundle, and nothing of the bundle comes out.
+// What a newer build has stored fails the bundle, and nothing of the bundle comes out. In
+// a process of its own: the SDK has a data race when a pipeline that fails is shut down.
 func TestFutureVersionFailsTheBundle(t *testing.T) {
+	t.Parallel()
 	run := func(second string) ([]string, error) {
 		st := newStream(t)
 		st.add(0, element{"k", "newer"})
+		st.watermark(500)
 		st.add(1000, element{"fine", "first"}, element{second, "second"})
 		return runPrism(func(s beam.Scope, record func(beam.PCollection)) {
 			// What is recorded has left the stage, and so the bundle.
 			record(beam.Reshuffle(s, beam.ParDo(s, &futureFn{}, st.create(s))))
 		})
 	}
-	lines, err := run("k")
+	out, _ := inSubprocess(t, 2*time.Minute, func() {
+		lines, err := run("k")
+		fmt.Printf("\nlines %q\n%v\n", lines, err)
+	})
 	future := &migrate.FutureError{Message: (&pb.MemoryBlob{}).ProtoReflect().Descriptor().FullName(), Found: migrate.Current + 1, Current: migrate.Current}
-	if err == nil || !strings.Contains(err.Error(), "state: cell memory: "+future.Error()) {
-		t.Errorf("the pipeline ends with %v", err)
+	_, outcome, _ := strings.Cut(out, "\nlines ")
+	// Whether the first bundle has come through the shuffle by then is the runner's affair.
+	if !strings.Contains(outcome, "state: cell memory: "+future.Error()) || !strings.HasPrefix(outcome, "[]") && !strings.HasPrefix(outcome, `["k newer"]`) {
+		t.Errorf("the pipeline ends with %.3000s", out)
 	}
-	wantLines(t, lines, "k newer")
 
 	// The same without: all comes out.
-	lines, err = run("other")
-	if err != nil || len(lines) != 3 {
-		t.Errorf("%q, %v", lines, err)
+	lines, err := run("other")
+	slices.Sort(lines)
+	if err != nil {
+		t.Error(err)
 	}
+	wantLines(t, lines, "fine first", "k newer", "other second")
 }
 
 // everyCellFn has all cells, and writes all.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -64,7 +65,7 @@ func runPrism(build func(s beam.Scope, record func(lines beam.PCollection))) ([]
 	_, err := prism.Execute(context.Background(), p)
 	records.Lock()
 	defer records.Unlock()
-	return records.lines[run], err
+	return slices.Clone(records.lines[run]), err
 }
 
 // element is a key and a value.
