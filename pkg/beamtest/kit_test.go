@@ -13,6 +13,7 @@ import (
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/wrapperspb"
 	"pgregory.net/rapid"
 
 	_ "github.com/beamagents/beamagents-go/pkg/coders"
@@ -444,14 +445,27 @@ type interfaceFn struct{ Cell state.Value[proto.Message] }
 
 func (*interfaceFn) ProcessElement(state.Provider, []byte, int64) {}
 
+// unregisteredFn keeps a message of which Beam was not told, and would refuse its coder.
+type unregisteredFn struct {
+	Cell state.Value[*wrapperspb.StringValue]
+}
+
+func (*unregisteredFn) ProcessElement(state.Provider, []byte, int64) {}
+
+type channelFn struct{ Cell state.Value[chan int] }
+
+func (*channelFn) ProcessElement(state.Provider, []byte, int64) {}
+
 func TestBeamsRefusalsComeFromNew(t *testing.T) {
 	twice := newEveryKindFn()
 	twice.Number.Key = "message"
 	for name, fn := range map[string]any{
-		"no cell at all":       &noStateFn{},
-		"two cells of one id":  twice,
-		"a cell without coder": &interfaceFn{state.MakeValueState[proto.Message]("cell")},
-		"not a DoFn":           7,
+		"no cell at all":                           &noStateFn{},
+		"two cells of one id":                      twice,
+		"a cell without coder":                     &interfaceFn{state.MakeValueState[proto.Message]("cell")},
+		"not a DoFn":                               7,
+		"a cell of a channel":                      &channelFn{state.MakeValueState[chan int]("cell")},
+		"a coder of a type that is not registered": &unregisteredFn{state.MakeValueState[*wrapperspb.StringValue]("cell")},
 	} {
 		if _, err := New(fn); err == nil {
 			t.Errorf("%s: accepted", name)

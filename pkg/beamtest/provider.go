@@ -10,6 +10,7 @@ import (
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/core/graph"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/core/graph/coder"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/core/runtime/exec"
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/core/runtime/graphx"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/core/state"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/core/util/reflectx"
 )
@@ -54,7 +55,12 @@ func newCell(ps state.PipelineState) (*cell, error) {
 
 // coderOf is the coder that Beam gives to elements of a type. Beam tells it only by
 // giving one to a collection.
-func coderOf(t reflect.Type) (*coder.Coder, error) {
+func coderOf(t reflect.Type) (c *coder.Coder, err error) {
+	defer func() {
+		if p := recover(); p != nil { // Beam panics on a type that it cannot encode
+			err = fmt.Errorf("no coder for %v: %v", t, p)
+		}
+	}()
 	emits := reflect.FuncOf([]reflect.Type{reflect.TypeFor[[]byte](), reflect.FuncOf([]reflect.Type{t}, nil, false)}, nil, false)
 	fn := reflect.MakeFunc(emits, func([]reflect.Value) []reflect.Value { return nil }).Interface()
 	p, s := beam.NewPipelineWithRoot()
@@ -67,7 +73,9 @@ func coderOf(t reflect.Type) (*coder.Coder, error) {
 	}
 	for _, n := range nodes {
 		if n.Type().Type() == t && n.Coder != nil {
-			return n.Coder, nil
+			// A coder that cannot be written into a pipeline is of no use in a test either.
+			_, err := graphx.NewCoderMarshaller().Add(n.Coder)
+			return n.Coder, err
 		}
 	}
 	return nil, fmt.Errorf("beam has no coder for %v", t)
