@@ -75,6 +75,11 @@ func bothProviders(t *testing.T, test func(t *testing.T, fn *allFn, k *beamtest.
 // run makes a call that must succeed.
 func run(t rapid.TB, k *beamtest.Kit, call func(sp beamstate.Provider) error) {
 	t.Helper()
+	defer func() {
+		if p := recover(); p != nil { // of must
+			t.Fatal(p)
+		}
+	}()
 	if err := k.Run("k", func(sp beamstate.Provider, _ timers.Provider) error { return call(sp) }); err != nil {
 		t.Fatal(err)
 	}
@@ -435,19 +440,16 @@ func TestFutureVersion(t *testing.T) {
 	bothProviders(t, func(t *testing.T, fn *allFn, k *beamtest.Kit) {
 		for id, blob := range map[string]string{
 			"memory": "v1/memory_blob_future_version", "llm_cache": "v1/llm_cache_blob_future_version",
-			"continuation": "v1/continuation_future_version", "control": "",
+			"continuation": "v1/continuation_future_version", "control": "v1/key_control_future_version",
 		} {
 			a := accesses()[index(id)]
-			var m migrate.Message = &runtimepb.KeyControl{StateSchemaVersion: 1000, Seq: 9}
-			if blob != "" {
-				b, err := golden.Lookup(blob)
-				if err != nil {
-					t.Fatal(err)
-				}
-				m = a.empty()
-				if err := proto.Unmarshal(b.Bytes, m); err != nil {
-					t.Fatal(err)
-				}
+			b, err := golden.Lookup(blob)
+			if err != nil {
+				t.Fatal(err)
+			}
+			m := a.empty()
+			if err := proto.Unmarshal(b.Bytes, m); err != nil {
+				t.Fatal(err)
 			}
 			refuses(t, fn, k, a, m)
 
@@ -622,6 +624,7 @@ func TestGoldenBlobsThroughCells(t *testing.T) {
 		"memory_blob": "memory", "memory_blob_kind_bytes": "memory", "memory_blob_newer_entry": "memory",
 		"llm_cache_blob": "llm_cache", "llm_cache_blob_digest_only": "llm_cache",
 		"continuation": "continuation", "continuation_escalated": "continuation", "continuation_sleep": "continuation",
+		"key_control": "control", "key_control_fresh": "control", "key_control_suspended": "control",
 	} {
 		b, err := golden.Lookup("v1/" + blob)
 		if err != nil {
@@ -640,6 +643,11 @@ func TestGoldenBlobsThroughCells(t *testing.T) {
 					return errors.Join(h.Put("probe", nil), wasThere(h.Delete("probe")), h.Commit())
 				case "llm_cache":
 					return must(fn.ReplayCache.Open(sp, now)).Commit()
+				}
+				if id == "control" {
+					h := must(fn.Control.Open(sp))
+					c, _ := h.Get()
+					return errors.Join(h.Put(c), h.Commit())
 				}
 				h := must(fn.Continuation.Open(sp))
 				c, _ := h.Get()
