@@ -2,6 +2,7 @@ package beamtest
 
 import (
 	"fmt"
+	"runtime/debug"
 	"slices"
 
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/core/state"
@@ -43,12 +44,21 @@ func (b *bundle) overlay(s scope) *overlay {
 	return o
 }
 
-func (b *bundle) run(s scope, call Call) error {
+func (b *bundle) run(s scope, call Call) (err error) {
 	o := b.overlay(s)
 	sp, err := o.stateProvider()
 	if err != nil {
 		return err
 	}
+	defer func() {
+		switch p := recover().(type) {
+		case nil:
+		case error:
+			err = fmt.Errorf("beamtest: panic: %w\n%s", p, debug.Stack())
+		default:
+			err = fmt.Errorf("beamtest: panic: %v\n%s", p, debug.Stack())
+		}
+	}()
 	if err := call(sp, (*timerProvider)(o)); err != nil {
 		return err
 	}

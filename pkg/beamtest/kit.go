@@ -22,7 +22,10 @@
 //
 // # Limits
 //
-// A Kit belongs to one goroutine. Its own provider knows Value, Bag and Combining.
+// A Kit belongs to one goroutine. Its own provider knows Value, Bag and Combining. State
+// of a window stays when the window has ended. A DoFn with two timer families, at which
+// the embedded runner hangs, is accepted.
+//
 // Elements, emitters and side inputs are the test's own affair: the kit calls nothing
 // but the function that it is given.
 //
@@ -38,6 +41,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"reflect"
 	"slices"
 
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/core/graph"
@@ -102,7 +106,8 @@ func New(fn any) (*Kit, error) {
 	return k, nil
 }
 
-// Run makes a call for a key. Outside a bundle of [Kit.StartBundle] the call is a bundle
+// Run makes a call for a key. A panic in it is its error, as it fails a bundle: the only
+// way of an OnTimer. Outside a bundle of [Kit.StartBundle] the call is a bundle
 // of its own: its writes are kept if it returns nil, else dropped.
 func (k *Kit) Run(key string, call Call) error {
 	k.rpcs = Counts{}
@@ -181,6 +186,22 @@ func (k *Kit) FailAt(n int, err error) {
 	k.failIn, k.fail = n, err
 }
 
+// Keys are the keys that have state or timers, in order.
+func (k *Kit) Keys() []string {
+	keys := map[string]bool{}
+	for s, cells := range k.state {
+		if len(cells) > 0 && s == k.scope(s.key) {
+			keys[s.key] = true
+		}
+	}
+	for s, all := range k.timers {
+		if len(all) > 0 && s == k.scope(s.key) {
+			keys[s.key] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(keys))
+}
+
 // Bytes are the bytes of a cell as the runner would hold them, nil if it is empty. A
 // message of a Value has its length in front, as a varint. Bags hold their items one
 // after the other.
@@ -228,6 +249,12 @@ func (k *Kit) SetValue(key, cell string, value any) error {
 	c, ok := k.cells[cell]
 	if !ok {
 		return fmt.Errorf("beamtest: the DoFn has no cell %q", cell)
+	}
+	switch {
+	case c.kind != state.TypeValue && c.kind != state.TypeBag:
+		return fmt.Errorf("beamtest: cell %s is neither a Value nor a Bag", cell)
+	case reflect.TypeOf(value) != c.typ:
+		return fmt.Errorf("beamtest: cell %s holds %v, not %T", cell, c.typ, value)
 	}
 	chunks := &chunkWriter{}
 	if err := c.enc.Encode(&exec.FullValue{Elm: value}, chunks); err != nil {

@@ -3,6 +3,8 @@ package beamtest
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 
@@ -115,31 +117,39 @@ var common = map[string]op{
 // The kit's own provider and that of the SDK must not differ in anything: results, errors,
 // RPCs, bytes. Calls of several ops, some of which fail, share a bundle or have their own.
 func TestOwnProviderIsTheSDKs(t *testing.T) {
-	names := make([]string, 0, len(common))
-	for name := range common {
-		names = append(names, name)
-	}
+	names := slices.Sorted(maps.Keys(common))
 	rapid.Check(t, func(t *rapid.T) {
 		fn := newEveryKindFn()
 		own, sdk := newKit(t, fn), newKit(t, fn)
 		sdk.SDK = true
-		slicesOfNames := rapid.SliceOfN(rapid.SampledFrom(names), 1, 6)
 		for range rapid.IntRange(1, 4).Draw(t, "calls") {
-			ops := slicesOfNames.Draw(t, "ops")
+			// Mostly operations of one cell: what goes wrong does so in one.
+			cell := rapid.SampledFrom([]string{"message.", "number.", "bytes.", "bag.", "texts.", "sum.", ""}).Draw(t, "cell")
+			of := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !strings.HasPrefix(name, cell) })
+			ops := rapid.SliceOfN(rapid.SampledFrom(of), 1, 6).Draw(t, "ops")
 			key := rapid.SampledFrom([]string{"k", "l"}).Draw(t, "key")
 			failAt := rapid.IntRange(0, 12).Draw(t, "fail at")
+			goOn := rapid.Bool().Draw(t, "go on after an error")
+			if cell != "" && rapid.IntRange(0, 3).Draw(t, "hostile") == 0 {
+				b := rapid.SliceOfN(rapid.SampledFrom([]byte{0, 1, 2, 3, 0x0a, 0x80, 0xff}), 1, 6).Draw(t, "bytes")
+				own.SetBytes(key, strings.TrimSuffix(cell, "."), b)
+				sdk.SetBytes(key, strings.TrimSuffix(cell, "."), b)
+			}
 			transcript := func(k *Kit) (lines []string) {
 				k.FailAt(failAt, nil)
 				err := k.Run(key, func(sp state.Provider, _ timers.Provider) error {
 					for _, name := range ops {
 						saw, err := common[name](fn, sp)
 						lines = append(lines, fmt.Sprintf("%s: %s (%v)", name, saw, err))
-						if err != nil {
+						if err != nil && !goOn {
 							return err
 						}
 					}
 					return nil
 				})
+				if err != nil {
+					err = errors.New(firstLine(err))
+				}
 				lines = append(lines, fmt.Sprint(err), k.RPCs().String())
 				for _, cell := range []string{"message", "number", "bytes", "bag", "texts", "sum"} {
 					lines = append(lines, fmt.Sprintf("%s: %x", cell, k.Bytes(key, cell)))
@@ -151,6 +161,12 @@ func TestOwnProviderIsTheSDKs(t *testing.T) {
 			}
 		}
 	})
+}
+
+// firstLine is the text of an error without a stack.
+func firstLine(err error) string {
+	line, _, _ := strings.Cut(err.Error(), "\n")
+	return line
 }
 
 // The exact costs of the SDK, which the budgets of the cells are made of.
@@ -310,6 +326,38 @@ func TestBundles(t *testing.T) {
 			k.FailAt(0, nil)
 			return k.Run("k", count(nil))
 		}, 1, nil},
+		"the first error is that of the bundle": {func(k *Kit) error {
+			k.StartBundle()
+			_ = k.Run("k", count(broken))
+			_ = k.Run("k", count(errors.New("another")))
+			return k.FinishBundle()
+		}, 0, broken},
+		"a timer that fails in a bundle": {func(k *Kit) error {
+			if err := k.Run("k", count(nil)); err != nil {
+				return err
+			}
+			k.StartBundle()
+			_ = k.Fire(1, func(Timer, state.Provider, timers.Provider) error { return broken })
+			return k.FinishBundle()
+		}, 1, broken},
+		"a panic with an error": {func(k *Kit) error {
+			return k.Run("k", func(sp state.Provider, tp timers.Provider) error {
+				_ = count(nil)(sp, tp)
+				panic(broken)
+			})
+		}, 0, broken},
+		"a panic in a bundle": {func(k *Kit) error {
+			k.StartBundle()
+			_ = k.Run("k", count(nil))
+			if err := k.Run("k", func(state.Provider, timers.Provider) error { panic("at the disco") }); err == nil ||
+				!strings.Contains(err.Error(), "panic: at the disco") {
+				return fmt.Errorf("the panic became %w", err)
+			}
+			if k.FinishBundle() == nil {
+				return errors.New("the bundle is kept")
+			}
+			return nil
+		}, 0, nil},
 		"no bundle to finish": {func(k *Kit) error {
 			if k.FinishBundle() == nil {
 				return errors.New("FinishBundle without a bundle succeeds")
@@ -422,6 +470,29 @@ func TestSettingState(t *testing.T) {
 	k.SetBytes("broken", "message", []byte{1, 0xff})
 	if values, err := k.Values("broken", "message"); err == nil {
 		t.Errorf("what is no message is %v", values)
+	}
+	for name, err := range map[string]error{
+		"another number":  k.SetValue("k", "number", 5),
+		"a text":          k.SetValue("k", "number", "5"),
+		"nil":             k.SetValue("k", "message", nil),
+		"a nil message":   k.SetValue("k", "message", (*pb.ToolResult)(nil)),
+		"a Map":           k.SetValue("k", "map", int64(1)),
+		"a Combining":     k.SetValue("k", "sum", int64(1)),
+		"an OrderedList":  k.SetValue("k", "list", "x"),
+		"a message twice": k.SetValue("k", "bag", []*pb.ToolResult{result("a")}),
+	} {
+		if err == nil {
+			t.Errorf("%s was set", name)
+		}
+	}
+	mine := []byte{1, 2}
+	k.SetBytes("kept", "number", mine)
+	mine[0] = 9
+	if b := k.Bytes("kept", "number"); b[0] != 1 {
+		t.Errorf("SetBytes keeps the slice: %x", b)
+	}
+	if got := k.Keys(); !slices.Equal(got, []string{"broken", "k", "kept", "other"}) {
+		t.Errorf("Keys() = %q", got)
 	}
 	k.SetBytes("other", "message", nil)
 	if b := k.Bytes("other", "message"); b != nil {

@@ -21,12 +21,14 @@ type cell struct {
 	coder     *coder.Coder
 	keyCoder  *coder.Coder // of a Map or Set
 	combineFn *graph.CombineFn
+	typ       reflect.Type // of a value or an item
 	enc       exec.ElementEncoder
 	dec       exec.ElementDecoder
 }
 
 func newCell(ps state.PipelineState) (*cell, error) {
-	c := &cell{kind: ps.StateType(), coder: coder.NewBool()} // a Set has bools, for want of values
+	// A Set has bools, for want of values.
+	c := &cell{kind: ps.StateType(), coder: coder.NewBool(), typ: ps.CoderType()}
 	var err error
 	if t := ps.CoderType(); t == nil && c.kind != state.TypeSet {
 		return nil, errors.New("it has no coder: state of an interface type cannot be stored")
@@ -86,8 +88,8 @@ func coderOf(t reflect.Type) (c *coder.Coder, err error) {
 // was written since.
 type provider struct {
 	overlay *overlay
+	readers map[string]*lazyReader
 	values  map[string]any
-	absent  map[string]bool
 	bags    map[string][]any
 	blind   map[string]int
 	since   map[string][]state.Transaction
@@ -114,23 +116,26 @@ func (p *provider) ReadValueState(id string) (any, []state.Transaction, error) {
 	if value, ok := p.values[id]; ok {
 		return value, p.since[id], nil
 	}
-	if p.absent[id] {
-		return nil, nil, nil // as in the SDK, what was written since is not looked at
-	}
-	kit := p.overlay.kit
-	if err := kit.rpc(&kit.rpcs.Reads); err != nil {
-		return nil, nil, err
-	}
-	value, err := c.dec.Decode(&chunkReader{chunks: p.overlay.read(addr{cell: id})})
+	value, err := c.dec.Decode(p.reader(id))
 	switch {
 	case errors.Is(err, io.EOF):
-		set(&p.absent, id, true)
-		return nil, nil, nil
+		return nil, nil, nil // as in the SDK, what was written since is not looked at
 	case err != nil:
 		return nil, nil, err
 	}
 	set(&p.values, id, value.Elm)
 	return value.Elm, p.since[id], nil
+}
+
+// reader is the one reader of a cell in the call: a second read goes on where the first
+// ended, even if that was in the midst of something.
+func (p *provider) reader(id string) *lazyReader {
+	r := p.readers[id]
+	if r == nil {
+		r = &lazyReader{overlay: p.overlay, read: func(o *overlay) [][]byte { return o.read(addr{cell: id}) }}
+		set(&p.readers, id, r)
+	}
+	return r
 }
 
 func (p *provider) WriteValueState(t state.Transaction) error {
@@ -159,11 +164,7 @@ func (p *provider) ReadBagState(id string) ([]any, []state.Transaction, error) {
 	}
 	items, ok := p.bags[id]
 	if !ok {
-		kit := p.overlay.kit
-		if err := kit.rpc(&kit.rpcs.Reads); err != nil {
-			return nil, nil, err
-		}
-		r := &chunkReader{chunks: p.overlay.read(addr{cell: id})}
+		r := p.reader(id)
 		for {
 			item, err := c.dec.Decode(r)
 			if errors.Is(err, io.EOF) {

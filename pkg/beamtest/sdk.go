@@ -1,7 +1,6 @@
 package beamtest
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -140,20 +139,25 @@ func (s *stateReader) clearer(empty func(*overlay)) io.Writer {
 	return &clearWriter{overlay: (*overlay)(s), empty: empty}
 }
 
-// lazyReader asks at its first Read, once.
+// lazyReader asks at its first Read, once. As that of a worker, it is closed when that fails.
 type lazyReader struct {
 	overlay *overlay
 	read    func(*overlay) [][]byte
-	data    *bytes.Reader
+	data    *chunkReader
+	closed  bool
 }
 
 func (r *lazyReader) Read(b []byte) (int, error) {
+	if r.closed {
+		return 0, errors.New("beamtest: read of a cell after its RPC failed")
+	}
 	if r.data == nil {
 		kit := r.overlay.kit
 		if err := kit.rpc(&kit.rpcs.Reads); err != nil {
+			r.closed = true
 			return 0, err
 		}
-		r.data = bytes.NewReader(bytes.Join(r.read(r.overlay), nil))
+		r.data = &chunkReader{chunks: r.read(r.overlay)}
 	}
 	return r.data.Read(b)
 }

@@ -112,6 +112,8 @@ func newTimer(s scope, t timers.TimerMap) Timer {
 // maxRounds bounds timers that set themselves again, at a time that has passed.
 const maxRounds = 1000
 
+var errNeverRest = fmt.Errorf("beamtest: timers are set again %d times at a time that has passed", maxRounds)
+
 // Fire delivers the timers of all keys that are due at a time in ms, until none is. The
 // timers of a key that are due at once are one bundle, or part of that of
 // [Kit.StartBundle]. If a call returns an error, the writes of its bundle are dropped,
@@ -140,7 +142,7 @@ func (k *Kit) Fire(atMS int64, onTimer func(t Timer, sp state.Provider, tp timer
 			return nil
 		}
 	}
-	return fmt.Errorf("beamtest: timers are set again %d times at a time that has passed", maxRounds)
+	return errNeverRest
 }
 
 // due are the scopes with timers that are due, in order.
@@ -166,11 +168,15 @@ func (b *bundle) fire(s scope, atMS int64, onTimer func(Timer, state.Provider, t
 	call := func(t timers.TimerMap) error {
 		return b.run(s, func(sp state.Provider, tp timers.Provider) error { return onTimer(newTimer(s, t), sp, tp) })
 	}
+	rounds := 0
 	for _, t := range slices.SortedFunc(maps.Values(b.kit.timers[s]), compareTimers) {
 		if int64(t.FireTimestamp) > atMS {
 			continue
 		}
 		for earlier, ok := o.before(t); ok; earlier, ok = o.before(t) {
+			if rounds++; rounds > maxRounds {
+				return errNeverRest
+			}
 			if err := call(earlier); err != nil {
 				return err
 			}

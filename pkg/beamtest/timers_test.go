@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/core/graph/window"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/core/state"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/core/timers"
 	"github.com/google/go-cmp/cmp"
@@ -45,6 +46,20 @@ func TestFire(t *testing.T) {
 			timers:   map[string]int{"a": 10, "b": 20},
 			handlers: map[string]func(timers.Provider) error{"a": func(tp timers.Provider) error { set(tp, "x", 15); return nil }},
 			fired:    []string{"a 10@10", "x 15@15", "b 20@20"},
+		},
+		"one is set twice between two": {
+			timers: map[string]int{"a": 10, "b": 20},
+			handlers: map[string]func(timers.Provider) error{"a": func(tp timers.Provider) error {
+				set(tp, "x", 15)
+				set(tp, "x", 100)
+				return nil
+			}},
+			fired: []string{"a 10@10", "b 20@20"}, left: []string{"x 100"},
+		},
+		"one is set again at its time": {
+			timers:   map[string]int{"a": 10, "b": 20},
+			handlers: map[string]func(timers.Provider) error{"a": func(tp timers.Provider) error { set(tp, "b", 20); return nil }},
+			fired:    []string{"a 10@10", "b 20@20"},
 		},
 		"one that is due is set by the last": {
 			timers:   map[string]int{"a": 10},
@@ -170,6 +185,52 @@ func TestFireInABundle(t *testing.T) {
 	}
 	if all := k.Timers("k"); len(all) != 1 || all[0].FireMS != 50 {
 		t.Errorf("timers: %v", all)
+	}
+}
+
+// Of timers due at one time the output timestamp comes first; of keys, the window.
+func TestOrderOfTimers(t *testing.T) {
+	fn := newEveryKindFn()
+	k := newKit(t, fn)
+	for hour, key := range map[int]string{0: "z", 1: "a"} {
+		k.Window = window.IntervalWindow{Start: beamTime(hour * 3600_000), End: beamTime((hour + 1) * 3600_000)}
+		if err := k.Run(key, func(_ state.Provider, tp timers.Provider) error {
+			fn.Timer.Set(tp, beamTime(10).ToTime(), timers.WithTag("a"), timers.WithOutputTimestamp(beamTime(9).ToTime()))
+			fn.Timer.Set(tp, beamTime(10).ToTime(), timers.WithTag("b"), timers.WithOutputTimestamp(beamTime(5).ToTime()))
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var fired []string
+	if err := k.Fire(10, func(timer Timer, _ state.Provider, _ timers.Provider) error {
+		fired = append(fired, timer.Key+timer.Tag)
+		return nil
+	}); err != nil || !slices.Equal(fired, []string{"zb", "za", "ab", "aa"}) {
+		t.Errorf("fired %q, %v", fired, err)
+	}
+}
+
+// A timer that sets itself again before another one that is due would keep the SDK busy
+// for ever.
+func TestTimersThatNeverRestInABundle(t *testing.T) {
+	fn := newEveryKindFn()
+	k := newKit(t, fn)
+	set := func(tp timers.Provider, tag string, ms int) {
+		fn.Timer.Set(tp, beamTime(ms).ToTime(), timers.WithTag(tag))
+	}
+	if err := k.Run("k", func(_ state.Provider, tp timers.Provider) error {
+		set(tp, "a", 10)
+		set(tp, "b", 20)
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if err := k.Fire(30, func(timer Timer, _ state.Provider, tp timers.Provider) error {
+		set(tp, "a", 10)
+		return nil
+	}); err == nil {
+		t.Error("a timer that is set again and again ends")
 	}
 }
 

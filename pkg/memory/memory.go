@@ -76,7 +76,7 @@ type Memory struct {
 	blob    *pb.MemoryBlob // its entries are in order
 	order   order
 	nowMS   int64
-	changed bool
+	changes int
 
 	softCapReached bool
 	evicted        int
@@ -91,7 +91,9 @@ func New(blob *pb.MemoryBlob, nowMS int64) *Memory {
 	}
 	m := &Memory{blob: blob, nowMS: nowMS}
 	m.order.init(blob.Entries)
-	m.changed = m.order.live != len(blob.Entries) || m.order.valueBytes != blob.TotalValueBytes
+	if m.order.live != len(blob.Entries) || m.order.valueBytes != blob.TotalValueBytes {
+		m.changes++
+	}
 	return m
 }
 
@@ -108,7 +110,7 @@ func (m *Memory) Get(key string) ([]byte, bool) {
 		m.order.take(slot)
 		e.LastAccessMs = m.nowMS
 		m.order.push(e)
-		m.changed = true
+		m.changes++
 	}
 	return append([]byte(nil), e.Value...), true
 }
@@ -136,14 +138,14 @@ func (m *Memory) Put(key string, value []byte) error {
 		}
 		e.Value, e.LastAccessMs = append([]byte(nil), value...), m.nowMS
 		m.order.push(e)
-		m.changed = true
+		m.changes++
 	}
 	for m.order.valueBytes > MaxValueBytes || m.BlobBytes() > MaxBlobBytes {
 		first := m.order.first()
 		m.evicted++
 		m.evictedBytes += int64(len(m.order.slots[first].Value))
 		m.order.drop(first)
-		m.changed = true
+		m.changes++
 	}
 	if m.order.valueBytes >= SoftValueBytes {
 		m.softCapReached = true
@@ -185,7 +187,7 @@ func (m *Memory) Delete(key string) bool {
 		return false
 	}
 	m.order.drop(slot)
-	m.changed = true
+	m.changes++
 	return true
 }
 
@@ -195,7 +197,7 @@ func (m *Memory) Clear() {
 		return
 	}
 	m.blob, m.order = new(pb.MemoryBlob), order{}
-	m.changed = true
+	m.changes++
 }
 
 // All yields the keys and copies of the values as they are when the loop begins, least
@@ -250,11 +252,12 @@ func (m *Memory) blobBytes(entries int, values int64) int {
 	return varintField(uint64(migrate.Current)) + entries + varintField(uint64(values)) + unknownBytes(m.blob)
 }
 
-// Changed reports whether anything was changed or mended since New or Saved.
-func (m *Memory) Changed() bool { return m.changed }
+// Changes counts what was changed or mended since New: who stores Blob needs to store it
+// again when the count has moved.
+func (m *Memory) Changes() int { return m.changes }
 
-// Saved says that Blob has been stored as it is now.
-func (m *Memory) Saved() { m.changed = false }
+// Changed reports whether anything was changed or mended since New.
+func (m *Memory) Changed() bool { return m.changes > 0 }
 
 // Evicted returns how many entries Put has evicted since New, and the length of their
 // values together.

@@ -77,7 +77,7 @@ var ErrKey = errors.New("unusable key")
 type Cache struct {
 	blob    *pb.LlmCacheBlob // always as it is to be stored
 	nowMS   int64
-	changed bool
+	changes int
 }
 
 // Stored is what became of a response.
@@ -101,7 +101,9 @@ func New(blob *pb.LlmCacheBlob, nowMS int64) *Cache {
 	n, total := len(blob.Entries), blob.TotalResponseBytes
 	blob.StateSchemaVersion = migrate.Current
 	c.setEntries(lastOfEachKey(blob.Entries))
-	c.changed = len(blob.Entries) != n || blob.TotalResponseBytes != total
+	if len(blob.Entries) != n || blob.TotalResponseBytes != total {
+		c.changes++
+	}
 	return c
 }
 
@@ -152,14 +154,14 @@ func (c *Cache) Get(key string) ([]byte, bool) {
 	e := c.blob.Entries[i]
 	if c.expired(e) {
 		c.setEntries(slices.Delete(c.blob.Entries, i, i+1))
-		c.changed = true
+		c.changes++
 		return nil, false
 	}
 	if last := len(c.blob.Entries) - 1; i < last || e.LastAccessMs != c.nowMS {
 		e.LastAccessMs = c.nowMS
 		copy(c.blob.Entries[i:], c.blob.Entries[i+1:])
 		c.blob.Entries[last] = e
-		c.changed = true
+		c.changes++
 	}
 	if e.DigestOnly {
 		return nil, false
@@ -200,7 +202,7 @@ func (c *Cache) Put(key string, response []byte) (Stored, error) {
 	for len(c.blob.Entries) > 1 && c.BlobBytes() > MaxBlobBytes {
 		c.setEntries(slices.Delete(c.blob.Entries, 0, 1))
 	}
-	c.changed = true
+	c.changes++
 	return stored, nil
 }
 
@@ -228,7 +230,7 @@ func (c *Cache) Clear() {
 		return
 	}
 	c.blob = &pb.LlmCacheBlob{StateSchemaVersion: migrate.Current}
-	c.changed = true
+	c.changes++
 }
 
 // SetNow sets the "now", in ms, of what follows.
@@ -248,11 +250,12 @@ func (c *Cache) ResponseBytes() int64 { return c.blob.TotalResponseBytes }
 // BlobBytes is the length of the encoding of Blob: what MaxBlobBytes bounds.
 func (c *Cache) BlobBytes() int { return proto.Size(c.blob) }
 
-// Changed reports whether anything was changed or mended since New or Saved.
-func (c *Cache) Changed() bool { return c.changed }
+// Changes counts what was changed or mended since New: who stores Blob needs to store it
+// again when the count has moved.
+func (c *Cache) Changes() int { return c.changes }
 
-// Saved says that Blob has been stored as it is now.
-func (c *Cache) Saved() { c.changed = false }
+// Changed reports whether anything was changed or mended since New.
+func (c *Cache) Changed() bool { return c.changes > 0 }
 
 // Blob returns what is to be stored: stamped with the current version, in order, with
 // the right total. It stays part of the cache: encode it, or clone it, before the next

@@ -23,8 +23,8 @@ const (
 // Cell is one of the cells of this package that hold messages.
 type Cell interface {
 	beamstate.PipelineState
-	// open reads the cell, which fails if it must not be replaced, and returns what
-	// empties it.
+	// open makes sure that the cell may be replaced, reading it if that is needed, and
+	// returns what empties it.
 	open(sp beamstate.Provider, nowMS int64) (wipe func() error, err error)
 }
 
@@ -35,24 +35,33 @@ type valueOf[T any] struct{}
 // KeyCoderType tells Beam that the cell is no map.
 func (valueOf[T]) KeyCoderType() reflect.Type { return nil }
 
-// CoderType tells Beam what the cell holds.
-func (valueOf[T]) CoderType() reflect.Type { return reflect.TypeFor[T]() }
+// CoderType tells Beam what the cell holds. An interface has no coder.
+func (valueOf[T]) CoderType() reflect.Type {
+	if t := reflect.TypeFor[T](); t.Kind() != reflect.Interface {
+		return t
+	}
+	return nil
+}
 
 // StateType tells Beam that the cell holds one value.
 func (valueOf[T]) StateType() beamstate.TypeEnum { return beamstate.TypeValue }
 
-// opened is the handle of the method call that is running. Beam makes a provider for
-// each call; the cell keeps the last, so no other can have its address.
+// opened is the handle of the method call that is running, or why there is none: the SDK
+// may answer a second read after a failed one as if the cell were empty. Beam makes a
+// provider for each call; the cell keeps the last, so no other can have its address.
 type opened[H any] struct {
 	sp     beamstate.Provider
 	handle H
+	err    error
 }
 
-func (o *opened[H]) get(sp beamstate.Provider) (h H, ok bool) {
+// get returns what open returned when it was last called for this provider.
+func (o *opened[H]) get(sp beamstate.Provider, open func() (H, error)) (H, error) {
 	if o.sp == nil || o.sp != sp {
-		return h, false
+		o.sp = sp
+		o.handle, o.err = open()
 	}
-	return o.handle, true
+	return o.handle, o.err
 }
 
 // stored is a cell with one message, as the SDK stores it. The SDK's own copy of what was
@@ -63,6 +72,7 @@ type stored[M migrate.Message] struct {
 	found    bool   // there is something in the cell
 	from     uint32 // the version that this call found, 0 if it was current
 	migrated bool   // what is in the cell has that version still
+	err      error  // of an RPC: nobody knows what it left
 }
 
 // Migrated reports whether Open found a message of an older version, and of which. It says
@@ -92,9 +102,21 @@ func read[M migrate.Message](sp beamstate.Provider, id string, schema *migrate.S
 	return current, s, nil
 }
 
+// commit brings the cell to what content returns, if that has changed.
+func (s *stored[M]) commit(changed bool, content func() (m M, present bool)) error {
+	if s.err != nil || !changed && !s.migrated {
+		return s.err
+	}
+	if m, present := content(); present {
+		return s.write(m)
+	}
+	return s.clear()
+}
+
 func (s *stored[M]) write(m M) error {
 	if err := s.value.Write(s.sp, m); err != nil {
-		return fmt.Errorf("state: write %s: %w", s.value.Key, err)
+		s.err = fmt.Errorf("state: write %s: %w", s.value.Key, err)
+		return s.err
 	}
 	s.found, s.migrated = true, false
 	return nil
@@ -102,11 +124,12 @@ func (s *stored[M]) write(m M) error {
 
 // clear costs nothing if the cell is empty.
 func (s *stored[M]) clear() error {
-	if !s.found {
-		return nil
+	if s.err != nil || !s.found {
+		return s.err
 	}
 	if err := s.value.Clear(s.sp); err != nil {
-		return fmt.Errorf("state: clear %s: %w", s.value.Key, err)
+		s.err = fmt.Errorf("state: clear %s: %w", s.value.Key, err)
+		return s.err
 	}
 	s.found, s.migrated = false, false
 	return nil

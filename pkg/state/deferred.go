@@ -37,26 +37,28 @@ type DeferredHandle struct {
 	read    bool                       // stored is all that the bag holds
 	stored  []*runtimepb.DeferredEvent // in the bag, and to stay there
 	added   []*runtimepb.DeferredEvent
-	cleared bool // the bag holds what must go
+	cleared bool  // the bag holds what must go
+	err     error // of an RPC: nobody knows what it left
 }
 
 // Open reads nothing yet: to add an event, what is there need not be known.
 func (c *Deferred) Open(sp beamstate.Provider) *DeferredHandle {
-	if h, ok := c.opened.get(sp); ok {
-		return h
-	}
-	h := &DeferredHandle{bag: beamstate.MakeBagState[*runtimepb.DeferredEvent](deferredID), sp: sp}
-	c.opened = opened[*DeferredHandle]{sp, h}
+	h, _ := c.opened.get(sp, func() (*DeferredHandle, error) {
+		return &DeferredHandle{bag: beamstate.MakeBagState[*runtimepb.DeferredEvent](deferredID), sp: sp}, nil
+	})
 	return h
 }
 
 // Events returns the events in the order of their arrival numbers: a bag has none. It
-// reads the cell if that was not done yet.
+// reads the cell if that was not done yet. An error must fail the bundle.
 func (h *DeferredHandle) Events() ([]*runtimepb.DeferredEvent, error) {
+	if h.err != nil {
+		return nil, h.err
+	}
 	if !h.read {
 		stored, _, err := h.bag.Read(h.sp)
 		if err != nil {
-			return nil, fmt.Errorf("state: read %s: %w", deferredID, err)
+			return nil, h.fail("read", err)
 		}
 		h.stored, h.read = stored, true
 	}
@@ -84,24 +86,29 @@ func (h *DeferredHandle) Clear() {
 }
 
 // Commit clears the bag if it was cleared, 1 RPC, and writes what was added since, 2 RPCs
-// for each event.
+// for each event. An error must fail the bundle.
 func (h *DeferredHandle) Commit() error {
+	if h.err != nil {
+		return h.err
+	}
 	if h.cleared {
 		if err := h.bag.Clear(h.sp); err != nil {
-			return fmt.Errorf("state: clear %s: %w", deferredID, err)
+			return h.fail("clear", err)
 		}
 		h.cleared = false
 	}
 	for _, event := range h.added {
 		if err := h.bag.Add(h.sp, event); err != nil {
-			return fmt.Errorf("state: add to %s: %w", deferredID, err)
+			return h.fail("add to", err)
 		}
 	}
-	if h.read {
-		h.stored = append(h.stored, h.added...)
-	}
-	h.added = nil
+	h.stored, h.added = append(h.stored, h.added...), nil // a read that is to come replaces stored
 	return nil
+}
+
+func (h *DeferredHandle) fail(what string, err error) error {
+	h.err = fmt.Errorf("state: %s %s: %w", what, deferredID, err)
+	return h.err
 }
 
 func (c *Deferred) open(sp beamstate.Provider, _ int64) (func() error, error) {

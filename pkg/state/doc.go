@@ -36,8 +36,14 @@
 // State is per key and window, and a runner wipes it when the window has ended: what an
 // agent is to remember for good belongs in the global window.
 //
-// By value, a DoFn works if its methods have value receivers, but for a [Versioned] without
-// a key, at which Beam panics.
+// The DoFn is given to Beam by pointer, and no cell is copied: a copy knows nothing of the
+// handle of the call, so it reads again, and the SDK answers that with what was there
+// before the call. Data is lost that way. An error of this package fails the bundle:
+// return it, or panic with it in OnTimer. A handle returns the error of an RPC again and
+// again from then on, since nobody knows what it left.
+//
+// [Memory] and [ReplayCache] are bounded. Nothing bounds what [Continuation], [Control],
+// [Deferred] and [Versioned] are given.
 //
 // A handle is of use until its method call returns, on the goroutine of the call. A DoFn
 // has at most one cell of each type, since ids are fixed: they are in running jobs. Cells

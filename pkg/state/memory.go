@@ -21,42 +21,36 @@ func (Memory) StateKey() string { return memoryID }
 type MemoryHandle struct {
 	*memory.Memory
 	*stored[*pb.MemoryBlob]
+
+	written int // Changes at the last Commit
 }
 
 // Open reads the memory. Now, in ms, stamps the entries that are used from here on: take
 // it from the element, as event_time_ms, never from a clock. An error must fail the
 // bundle.
 func (c *Memory) Open(sp beamstate.Provider, nowMS int64) (*MemoryHandle, error) {
-	if h, ok := c.opened.get(sp); ok {
-		h.SetNow(nowMS)
-		return h, nil
-	}
-	blob, cell, err := read[*pb.MemoryBlob](sp, memoryID, migrate.Stored())
+	h, err := c.opened.get(sp, func() (*MemoryHandle, error) {
+		blob, cell, err := read[*pb.MemoryBlob](sp, memoryID, migrate.Stored())
+		if err != nil {
+			return nil, err
+		}
+		return &MemoryHandle{Memory: memory.New(blob, nowMS), stored: cell}, nil
+	})
 	if err != nil {
 		return nil, err
 	}
-	h := &MemoryHandle{memory.New(blob, nowMS), cell}
-	c.opened = opened[*MemoryHandle]{sp, h}
+	h.SetNow(nowMS)
 	return h, nil
 }
 
-// Commit writes the memory if it has changed, or clears the cell if nothing is left.
+// Commit writes the memory if it has changed, or clears the cell if nothing is left. An
+// error must fail the bundle.
 func (h *MemoryHandle) Commit() error {
-	if !h.Changed() && !h.migrated {
-		return nil
-	}
-	if err := h.save(); err != nil {
+	if err := h.commit(h.Changes() != h.written, func() (*pb.MemoryBlob, bool) { return h.Blob(), !h.Empty() }); err != nil {
 		return err
 	}
-	h.Saved()
+	h.written = h.Changes()
 	return nil
-}
-
-func (h *MemoryHandle) save() error {
-	if h.Empty() {
-		return h.clear()
-	}
-	return h.write(h.Blob())
 }
 
 func (c *Memory) open(sp beamstate.Provider, nowMS int64) (func() error, error) {
@@ -66,6 +60,7 @@ func (c *Memory) open(sp beamstate.Provider, nowMS int64) (func() error, error) 
 	}
 	return func() error {
 		h.Clear()
-		return h.Commit()
+		h.written = h.Changes()
+		return h.clear() // of a blob without entries, too
 	}, nil
 }

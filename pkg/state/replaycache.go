@@ -22,41 +22,35 @@ func (ReplayCache) StateKey() string { return replayCacheID }
 type ReplayCacheHandle struct {
 	*replay.Cache
 	*stored[*pb.LlmCacheBlob]
+
+	written int // Changes at the last Commit
 }
 
 // Open reads the cache. Now, in ms, stamps entries and ends their life: take it from the
 // element, as event_time_ms, never from a clock. An error must fail the bundle.
 func (c *ReplayCache) Open(sp beamstate.Provider, nowMS int64) (*ReplayCacheHandle, error) {
-	if h, ok := c.opened.get(sp); ok {
-		h.SetNow(nowMS)
-		return h, nil
-	}
-	blob, cell, err := read[*pb.LlmCacheBlob](sp, replayCacheID, migrate.Stored())
+	h, err := c.opened.get(sp, func() (*ReplayCacheHandle, error) {
+		blob, cell, err := read[*pb.LlmCacheBlob](sp, replayCacheID, migrate.Stored())
+		if err != nil {
+			return nil, err
+		}
+		return &ReplayCacheHandle{Cache: replay.New(blob, nowMS), stored: cell}, nil
+	})
 	if err != nil {
 		return nil, err
 	}
-	h := &ReplayCacheHandle{replay.New(blob, nowMS), cell}
-	c.opened = opened[*ReplayCacheHandle]{sp, h}
+	h.SetNow(nowMS)
 	return h, nil
 }
 
-// Commit writes the cache if it has changed, or clears the cell if nothing is left.
+// Commit writes the cache if it has changed, or clears the cell if nothing is left. An
+// error must fail the bundle.
 func (h *ReplayCacheHandle) Commit() error {
-	if !h.Changed() && !h.migrated {
-		return nil
-	}
-	if err := h.save(); err != nil {
+	if err := h.commit(h.Changes() != h.written, func() (*pb.LlmCacheBlob, bool) { return h.Blob(), !h.Empty() }); err != nil {
 		return err
 	}
-	h.Saved()
+	h.written = h.Changes()
 	return nil
-}
-
-func (h *ReplayCacheHandle) save() error {
-	if h.Empty() {
-		return h.clear()
-	}
-	return h.write(h.Blob())
 }
 
 func (c *ReplayCache) open(sp beamstate.Provider, nowMS int64) (func() error, error) {
@@ -66,6 +60,7 @@ func (c *ReplayCache) open(sp beamstate.Provider, nowMS int64) (func() error, er
 	}
 	return func() error {
 		h.Clear()
-		return h.Commit()
+		h.written = h.Changes()
+		return h.clear() // of a blob without entries, too
 	}, nil
 }

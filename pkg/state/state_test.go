@@ -355,6 +355,209 @@ func TestBytesThatAreNoMessage(t *testing.T) {
 	})
 }
 
+// A failed Open stays failed: the SDK answers a second read as if the cell were empty, and
+// a Commit would then write over what is there.
+func TestFailedOpenIsRemembered(t *testing.T) {
+	bothProviders(t, func(t *testing.T, fn *allFn, k *beamtest.Kit) {
+		broken := []byte{3, 0x0a, 0xff, 0xff}
+		for _, a := range accesses() {
+			for name, arrange := range map[string]func(){
+				"no message": func() { k.SetBytes("k", a.id, broken) },
+				"no RPC":     func() { k.SetBytes("k", a.id, []byte{0}); k.FailAt(1, nil) },
+			} {
+				arrange()
+				before := k.Bytes("k", a.id)
+				if err := k.Run("k", func(sp beamstate.Provider, _ timers.Provider) error {
+					first := a.open(fn, sp)
+					for range 2 {
+						if err := a.open(fn, sp); first == nil || !errors.Is(err, first) {
+							t.Errorf("%s, %s: %v, then %v", a.id, name, first, err)
+						}
+					}
+					return nil // as a user who hides it
+				}); err != nil || k.RPCs().Total() != 1 || !bytes.Equal(k.Bytes("k", a.id), before) {
+					t.Errorf("%s, %s: %v, %v, the cell holds %x", a.id, name, err, k.RPCs(), k.Bytes("k", a.id))
+				}
+			}
+			k.SetBytes("k", a.id, nil)
+		}
+		k.SetBytes("k", "deferred", broken)
+		run(t, k, func(sp beamstate.Provider) error {
+			h := fn.Deferred.Open(sp)
+			_, first := h.Events()
+			if _, err := h.Events(); first == nil || !errors.Is(err, first) || !errors.Is(h.Commit(), first) {
+				t.Errorf("deferred: %v, then %v", first, err)
+			}
+			return nil
+		})
+		k.SetBytes("k", "deferred", nil)
+	})
+}
+
+// Nobody knows what a failed write has left, so its handle is of no use any more.
+func TestFailedCommitIsRemembered(t *testing.T) {
+	bothProviders(t, func(t *testing.T, fn *allFn, k *beamtest.Kit) {
+		for _, a := range accesses() {
+			for n := 2; n <= 4; n++ { // the clear, the length, the data
+				k.FailAt(n, nil)
+				run(t, k, func(sp beamstate.Provider) error {
+					err := errors.Join(a.mutate(fn, sp), a.commit(fn, sp))
+					if !errors.Is(err, beamtest.ErrInjected) {
+						t.Errorf("%s, RPC %d: %v", a.id, n, err)
+					}
+					done := k.RPCs()
+					for _, again := range []func(*allFn, beamstate.Provider) error{a.commit, a.clear, a.commit, a.mutate, a.commit} {
+						if err := again(fn, sp); err != nil && !errors.Is(err, beamtest.ErrInjected) {
+							t.Errorf("%s, RPC %d: again: %v", a.id, n, err)
+						}
+					}
+					if err := a.commit(fn, sp); !errors.Is(err, beamtest.ErrInjected) || k.RPCs() != done {
+						t.Errorf("%s, RPC %d: in the end %v, with %v after %v", a.id, n, err, k.RPCs(), done)
+					}
+					return nil
+				})
+				k.SetBytes("k", a.id, nil)
+			}
+		}
+		for n := 1; n <= 5; n++ {
+			k.FailAt(n, nil)
+			run(t, k, func(sp beamstate.Provider) error {
+				h := fn.Deferred.Open(sp)
+				h.Clear()
+				for range 2 {
+					if err := h.Add(&runtimepb.DeferredEvent{Envelope: &pb.AgentEnvelope{}}); err != nil {
+						return err
+					}
+				}
+				for range 2 {
+					if err := h.Commit(); !errors.Is(err, beamtest.ErrInjected) || k.RPCs().Total() != n {
+						t.Errorf("deferred, RPC %d: %v, %v", n, err, k.RPCs())
+					}
+				}
+				return nil
+			})
+			k.SetBytes("k", "deferred", nil)
+		}
+	})
+}
+
+// What is done to a message after its Put is looked at by Commit.
+func TestChangedAfterPut(t *testing.T) {
+	fn := newAllFn()
+	k := newKit(t, fn)
+	for name, tc := range map[string]struct {
+		change func(m *runtimepb.KeyControl)
+		is     error
+	}{
+		"another version":              {func(m *runtimepb.KeyControl) { m.StateSchemaVersion = 2 }, ErrVersion},
+		"text":                         {func(m *runtimepb.KeyControl) { m.ExpiredIntentIds = []string{"\xff"} }, coders.ErrText},
+		"a newer continuation":         {func(m *runtimepb.KeyControl) { m.Continuation = &pb.Continuation{StateSchemaVersion: 2} }, nil},
+		"no version, which is current": {func(m *runtimepb.KeyControl) { m.StateSchemaVersion, m.Seq = 0, 2 }, nil},
+	} {
+		run(t, k, func(sp beamstate.Provider) error {
+			h := must(fn.Control.Open(sp))
+			m := &runtimepb.KeyControl{Seq: 1}
+			if err := h.Put(m); err != nil {
+				return err
+			}
+			tc.change(m)
+			err := h.Commit()
+			var future *migrate.FutureError
+			switch {
+			case tc.is != nil && !errors.Is(err, tc.is), m.Continuation != nil && !errors.As(err, &future):
+				t.Errorf("%s: %v", name, err)
+			case m.Seq == 2 && err != nil:
+				t.Errorf("%s: %v", name, err)
+			}
+			return nil
+		})
+		if got := content(t, k, "control", new(runtimepb.KeyControl)); name == "no version, which is current" != (got != nil) || got != nil && got.GetStateSchemaVersion() != 1 {
+			t.Errorf("%s: stored %v", name, got)
+		}
+		k.SetBytes("k", "control", nil)
+	}
+}
+
+// A migration is written once.
+func TestMigrationIsWrittenOnce(t *testing.T) {
+	bothProviders(t, func(t *testing.T, fn *allFn, k *beamtest.Kit) {
+		for name, tc := range map[string]struct {
+			then func(h *Handle[*testingpb.Profile])
+			want beamtest.Counts
+		}{
+			"committed twice":  {func(*Handle[*testingpb.Profile]) {}, beamtest.Counts{Reads: 1, Clears: 1, Appends: 2}},
+			"committed, clear": {func(h *Handle[*testingpb.Profile]) { h.Clear() }, beamtest.Counts{Reads: 1, Clears: 2, Appends: 2}},
+		} {
+			k.SetBytes("k", "profile", nil)
+			if err := k.SetValue("k", "profile", &testingpb.Profile{StateSchemaVersion: 1, Name: "a b"}); err != nil {
+				t.Fatal(err)
+			}
+			run(t, k, func(sp beamstate.Provider) error {
+				h := must(fn.Profile.Open(sp, profile2))
+				err := h.Commit()
+				tc.then(h)
+				return errors.Join(err, h.Commit(), h.Commit())
+			})
+			if k.RPCs() != tc.want {
+				t.Errorf("%s: %v; want %v", name, k.RPCs(), tc.want)
+			}
+		}
+	})
+}
+
+// Text that a step leaves broken is found before the coder finds it.
+func TestMigratedTextIsChecked(t *testing.T) {
+	schema := migrate.New(2)
+	migrate.AddStep(schema, 1, func(*testingpb.Profile) (*testingpb.Profile, error) {
+		return &testingpb.Profile{StateSchemaVersion: 2, GivenName: "\xff"}, nil
+	})
+	fn := newAllFn()
+	k := newKit(t, fn)
+	k.SetBytes("k", "profile", []byte{0})
+	run(t, k, func(sp beamstate.Provider) error {
+		if err := must(fn.Profile.Open(sp, schema)).Commit(); !errors.Is(err, coders.ErrText) {
+			t.Error(err)
+		}
+		return nil
+	})
+}
+
+// Why a cell must not be copied: the copy reads for itself, and the SDK does not say what
+// was written since. If this fails, the SDK has been mended, and the documentation can be.
+func TestCopiesOfACellLoseData(t *testing.T) {
+	bothProviders(t, func(t *testing.T, fn *allFn, k *beamtest.Kit) {
+		run(t, k, func(sp beamstate.Provider) error {
+			one, other := fn.Memory, fn.Memory
+			h := must(one.Open(sp, now))
+			if err := errors.Join(h.Put("a", nil), h.Commit()); err != nil {
+				return err
+			}
+			if n := must(other.Open(sp, now)).Len(); n != 0 {
+				t.Errorf("another copy sees %d entries", n)
+			}
+			return nil
+		})
+	})
+}
+
+// noStamp has the method of a stamp, and not the field.
+type noStamp struct{ *pb.ToolResult }
+
+func (noStamp) GetStateSchemaVersion() uint32 { return 1 }
+
+type interfaceFn struct{ Cell Versioned[migrate.Message] }
+
+func (*interfaceFn) ProcessElement(beamstate.Provider, []byte, *pb.AgentEnvelope) {}
+
+func TestVersionedOfWhatHasNoVersion(t *testing.T) {
+	if _, err := beamtest.New(&interfaceFn{Versioned[migrate.Message]{Key: "cell"}}); err == nil {
+		t.Error("a cell of an interface is accepted")
+	}
+	if _, err := openMessage(new(opened[*Handle[noStamp]]), nil, "cell", profile1, nil); err == nil || !strings.Contains(err.Error(), "state_schema_version") {
+		t.Error(err)
+	}
+}
+
 // A second Open of a call returns the first's handle, and the next call a new one.
 func TestOneHandleForACall(t *testing.T) {
 	bothProviders(t, func(t *testing.T, fn *allFn, k *beamtest.Kit) {
@@ -683,6 +886,14 @@ func TestPutRefuses(t *testing.T) {
 		"an older version": {func(sp beamstate.Provider) error {
 			return must(fn.Profile.Open(sp, profile2)).Put(&testingpb.Profile{StateSchemaVersion: 1})
 		}, ErrVersion},
+		"a newer continuation in a control": {func(sp beamstate.Provider) error {
+			err := must(fn.Control.Open(sp)).Put(&runtimepb.KeyControl{Continuation: &pb.Continuation{StateSchemaVersion: 2}})
+			var future *migrate.FutureError
+			if !errors.As(err, &future) {
+				t.Errorf("%v", err)
+			}
+			return coders.ErrText
+		}, coders.ErrText},
 		"bad text, deep inside": {func(sp beamstate.Provider) error {
 			return must(fn.Control.Open(sp)).Put(&runtimepb.KeyControl{Pending: []*pb.ToolIntent{{}, {ToolName: "\xff"}}})
 		}, coders.ErrText},

@@ -43,6 +43,7 @@ type ttlMark struct {
 	value beamstate.Value[int64]
 	ms    int64
 	found bool
+	err   error // of an RPC: nobody knows what it left
 }
 
 // StateKey is the id of the cell.
@@ -54,17 +55,22 @@ func (TTL) Timers() map[string]timers.TimeDomain {
 }
 
 func (c *TTL) mark(sp beamstate.Provider) (*ttlMark, error) {
-	if m, ok := c.opened.get(sp); ok {
-		return m, nil
+	m, err := c.opened.get(sp, func() (*ttlMark, error) {
+		value := beamstate.MakeValueState[int64](ttlID)
+		ms, found, err := value.Read(sp)
+		if err != nil {
+			return nil, fmt.Errorf("state: read %s: %w", ttlID, err)
+		}
+		return &ttlMark{value: value, ms: min(ms, lastMark), found: found}, nil
+	})
+	if err == nil && m.err != nil {
+		return nil, m.err
 	}
-	m := &ttlMark{value: beamstate.MakeValueState[int64](ttlID)}
-	var err error
-	if m.ms, m.found, err = m.value.Read(sp); err != nil {
-		return nil, fmt.Errorf("state: read %s: %w", ttlID, err)
-	}
-	c.opened = opened[*ttlMark]{sp, m}
-	return m, nil
+	return m, err
 }
+
+// lastMark is the end of the global window: no timer can be set after it.
+const lastMark = int64(mtime.EndOfGlobalWindowTime)
 
 // Touch says that the key is in use at nowMS: it is idle a ttl, at least 1 ms, after the
 // latest of such times. It costs 1 RPC, and 2 more if the mark moves, and writes at once:
@@ -82,7 +88,8 @@ func (c *TTL) Touch(sp beamstate.Provider, tp timers.Provider, nowMS int64, ttl 
 		return nil
 	}
 	if err := m.value.Write(sp, next); err != nil {
-		return fmt.Errorf("state: write %s: %w", ttlID, err)
+		m.err = fmt.Errorf("state: write %s: %w", ttlID, err)
+		return m.err
 	}
 	m.ms, m.found = next, true
 	m.arm(tp)
@@ -96,7 +103,7 @@ func IdleAt(nowMS int64, ttl time.Duration) int64 {
 	if ttl > 0 && idle < nowMS {
 		idle = math.MaxInt64
 	}
-	return min(idle, mtime.EndOfGlobalWindowTime.Milliseconds())
+	return min(idle, lastMark)
 }
 
 func (m *ttlMark) arm(tp timers.Provider) {
@@ -105,9 +112,10 @@ func (m *ttlMark) arm(tp timers.Provider) {
 
 // Fired is for OnTimer, with its arguments. It reports whether the key is idle now, and
 // since when, in ms: a time to emit at, as a timer without output timestamp has none. If
-// it is, the mark is forgotten and cells are cleared. All of them are read first: one that must not
-// be cleared, since a newer build wrote it, is an error before anything is cleared, which
-// must fail the bundle. For a look at what goes, open the cells before the call.
+// it is, the mark is forgotten and cells are cleared. Those with a version are read first:
+// one that must not be cleared, since a newer build wrote it, is an error before anything
+// is cleared, which must fail the bundle. For a look at what goes, open the cells before
+// the call.
 //
 // A timer of another tag is none of its business. Nor is one that fires without reason
 // (the SDK fires timers that were cleared, at event time 0): that is set again.
@@ -135,7 +143,8 @@ func (c *TTL) Fired(et beam.EventTime, sp beamstate.Provider, tp timers.Provider
 		}
 	}
 	if err := m.value.Clear(sp); err != nil {
-		return 0, false, fmt.Errorf("state: clear %s: %w", ttlID, err)
+		m.err = fmt.Errorf("state: clear %s: %w", ttlID, err)
+		return 0, false, m.err
 	}
 	idleAtMS = m.ms
 	m.ms, m.found = 0, false

@@ -163,8 +163,8 @@ func TestFiredWithoutReason(t *testing.T) {
 		et      beam.EventTime
 		armed   []int64
 	}{
-		"another tag":           {true, timers.Context{Family: TimerFamily, Tag: "deadline"}, mtime.MaxTimestamp, []int64{hour}},
-		"another family":        {true, timers.Context{Family: "other", Tag: TTLTag}, mtime.MaxTimestamp, []int64{hour}},
+		"another tag":           {true, timers.Context{Family: TimerFamily, Tag: "deadline"}, mtime.MaxTimestamp, nil},
+		"another family":        {true, timers.Context{Family: "other", Tag: TTLTag}, mtime.MaxTimestamp, nil},
 		"no mark":               {false, ours, mtime.MaxTimestamp, nil},
 		"cleared, by the SDK":   {true, ours, 0, []int64{hour}},
 		"before the mark":       {true, ours, now + hour - 1, []int64{hour}},
@@ -177,6 +177,8 @@ func TestFiredWithoutReason(t *testing.T) {
 			mustRun(t, k, touchAt(fn, 0))
 		}
 		mustRun(t, k, func(sp beamstate.Provider, tp timers.Provider) error {
+			// As if the timer were gone: it has fired.
+			timers.InEventTime(TimerFamily).ClearTag(tp, TTLTag)
 			_, idle, err := fn.TTL.Fired(tc.et, sp, tp, tc.timer, &fn.Memory)
 			if idle {
 				t.Errorf("%s: idle", name)
@@ -188,6 +190,19 @@ func TestFiredWithoutReason(t *testing.T) {
 			t.Errorf("%s: the memory is gone", name)
 		}
 	}
+	// A mark that no timer can be set for is at the end of time.
+	hostile := newAllFn()
+	hk := newKit(t, hostile)
+	if err := hk.SetValue("k", "ttl", int64(math.MaxInt64)); err != nil {
+		t.Fatal(err)
+	}
+	mustRun(t, hk, func(sp beamstate.Provider, tp timers.Provider) error {
+		at, idle, err := hostile.TTL.Fired(mtime.MaxTimestamp, sp, tp, ours)
+		if !idle || at != mtime.EndOfGlobalWindowTime.Milliseconds() {
+			t.Errorf("a mark beyond the end: idle %v, at %d", idle, at)
+		}
+		return err
+	})
 	// At the mark itself the key is idle, if a runner hands over the due time.
 	fn := newAllFn()
 	k := newKit(t, fn)
@@ -198,6 +213,57 @@ func TestFiredWithoutReason(t *testing.T) {
 			t.Error("not idle at its mark")
 		}
 		return err
+	})
+}
+
+// After the wipe the key is as new, in the same call, too.
+func TestTouchAfterFired(t *testing.T) {
+	bothProviders(t, func(t *testing.T, fn *allFn, k *beamtest.Kit) {
+		mustRun(t, k, touchAt(fn, 1000))
+		if err := k.Fire(now+1000+hour, func(timer beamtest.Timer, sp beamstate.Provider, tp timers.Provider) error {
+			if _, idle, err := fn.TTL.Fired(timer.EventTime, sp, tp, timer.Context()); err != nil || !idle {
+				t.Errorf("idle %v, %v", idle, err)
+			}
+			if _, again, err := fn.TTL.Fired(timer.EventTime, sp, tp, timer.Context()); err != nil || again {
+				t.Errorf("idle a second time: %v, %v", again, err)
+			}
+			return touchAt(fn, 5+hour)(sp, tp) // at most an hour before its mark
+		}); err != nil {
+			t.Fatal(err)
+		}
+		equal(t, []int64{5 + 2*hour}, dueAt(t, k))
+	})
+}
+
+func TestFirstTouches(t *testing.T) {
+	bothProviders(t, func(t *testing.T, fn *allFn, k *beamtest.Kit) {
+		// The first of a key is the mark of the second.
+		mustRun(t, k, func(sp beamstate.Provider, tp timers.Provider) error {
+			return errors.Join(touchAt(fn, 30)(sp, tp), touchAt(fn, 25)(sp, tp))
+		})
+		equal(t, []int64{hour + 30}, dueAt(t, k))
+		// A mark of 0 is one.
+		if err := k.Run("k0", func(sp beamstate.Provider, tp timers.Provider) error {
+			return fn.TTL.Touch(sp, tp, -hour, ttl)
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if all := k.Timers("k0"); len(all) != 1 || all[0].FireMS != 0 || k.Bytes("k0", "ttl") == nil {
+			t.Errorf("timers %v, cell %x", all, k.Bytes("k0", "ttl"))
+		}
+	})
+}
+
+// A cell without entries, but with bytes, is cleared, too.
+func TestWipeOfAnEmptyBlob(t *testing.T) {
+	bothProviders(t, func(t *testing.T, fn *allFn, k *beamtest.Kit) {
+		k.SetBytes("k", "memory", []byte{2, 8, 1})
+		k.SetBytes("k", "llm_cache", []byte{2, 8, 1})
+		mustRun(t, k, touchAt(fn, 0))
+		equal(t, []bool{true}, fire(t, k, fn, hour, &fn.Memory, &fn.ReplayCache))
+		if k.Bytes("k", "memory") != nil || k.Bytes("k", "llm_cache") != nil {
+			t.Error("something is left")
+		}
 	})
 }
 
@@ -282,7 +348,7 @@ func TestIdleAt(t *testing.T) {
 		want int64
 	}{
 		{1000, time.Second, 2000}, {0, time.Millisecond, 1}, {-5000, time.Second, -4000},
-		{end, time.Hour, end}, {end - 1, time.Hour, end}, {math.MaxInt64, time.Hour, end},
+		{5000, -time.Second, 4000}, {end, time.Hour, end}, {end - 1, time.Hour, end}, {math.MaxInt64, time.Hour, end},
 		{253402300799999, math.MaxInt64, 253402300799999 + math.MaxInt64/1_000_000},
 	} {
 		if got := IdleAt(tc.now, tc.ttl); got != tc.want {

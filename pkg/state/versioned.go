@@ -3,9 +3,9 @@ package state
 import (
 	"errors"
 	"fmt"
+	"reflect"
 
 	beamstate "github.com/apache/beam/sdks/v2/go/pkg/beam/core/state"
-	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/beamagents/beamagents-go/pkg/coders"
@@ -54,33 +54,44 @@ type Handle[M migrate.Message] struct {
 	*stored[M]
 
 	schema  *migrate.Schema
-	check   func(M) error
+	extra   func(M) error
 	message M
 	present bool
 	changed bool
 }
 
-// openMessage returns the handle of this call. Check, if it is not nil, refuses a message
+// openMessage returns the handle of this call. Extra, if it is not nil, refuses a message
 // that has the right version, and must not be used or stored all the same.
-func openMessage[M migrate.Message](o *opened[*Handle[M]], sp beamstate.Provider, id string, schema *migrate.Schema, check func(M) error) (*Handle[M], error) {
-	if h, ok := o.get(sp); ok {
-		if h.schema != schema {
-			return nil, fmt.Errorf("state: cell %s: opened with two schemas in a call; keep the one in a variable", id)
+func openMessage[M migrate.Message](o *opened[*Handle[M]], sp beamstate.Provider, id string, schema *migrate.Schema, extra func(M) error) (*Handle[M], error) {
+	h, err := o.get(sp, func() (*Handle[M], error) {
+		if stampOf[M]() == nil {
+			return nil, fmt.Errorf("state: cell %s: %v has no field uint32 state_schema_version", id, reflect.TypeFor[M]())
 		}
-		return h, nil
-	}
-	m, cell, err := read[M](sp, id, schema)
-	if err != nil {
-		return nil, err
-	}
-	if check != nil && cell.found {
-		if err := check(m); err != nil {
-			return nil, fmt.Errorf("state: cell %s: %w", id, err)
+		m, cell, err := read[M](sp, id, schema)
+		if err != nil {
+			return nil, err
 		}
+		if extra != nil && cell.found {
+			if err := extra(m); err != nil {
+				return nil, fmt.Errorf("state: cell %s: %w", id, err)
+			}
+		}
+		return &Handle[M]{stored: cell, schema: schema, extra: extra, message: m, present: cell.found}, nil
+	})
+	if err == nil && h.schema != schema {
+		return nil, fmt.Errorf("state: cell %s: opened with two schemas in a call; keep the one in a variable", id)
 	}
-	h := &Handle[M]{stored: cell, schema: schema, check: check, message: m, present: cell.found}
-	*o = opened[*Handle[M]]{sp, h}
-	return h, nil
+	return h, err
+}
+
+// stampOf is the field of the version stamp, nil if there is none.
+func stampOf[M migrate.Message]() protoreflect.FieldDescriptor {
+	var m M
+	fd := m.ProtoReflect().Descriptor().Fields().ByName("state_schema_version")
+	if fd == nil || fd.Kind() != protoreflect.Uint32Kind || fd.IsList() {
+		return nil
+	}
+	return fd
 }
 
 // Get returns the message, and whether there is one. To change it, change it and Put it.
@@ -88,36 +99,38 @@ func (h *Handle[M]) Get() (M, bool) { return h.message, h.present }
 
 // Put replaces the message. The cell keeps m, and stamps it with the current version. The
 // error says why m cannot be stored: it is nil, it has another version than the current
-// one, or text that is not UTF-8 (coders.ErrText). Then nothing has changed.
+// one (ErrVersion), or text that is not UTF-8 (coders.ErrText). Then nothing has changed.
 func (h *Handle[M]) Put(m M) error {
-	if !m.ProtoReflect().IsValid() {
-		return fmt.Errorf("state: put %s: %w", h.value.Key, coders.ErrNil)
-	}
-	version, stamped := migrate.StoredVersion(m)
-	if stamped && version != h.schema.Current() {
-		return fmt.Errorf("state: put %s: a message of schema version %d, the current one is %d: %w",
-			h.value.Key, version, h.schema.Current(), ErrVersion)
-	}
-	if h.check != nil {
-		if err := h.check(m); err != nil {
-			return fmt.Errorf("state: put %s: %w", h.value.Key, err)
-		}
-	}
-	if err := coders.CheckText(m); err != nil {
+	if err := h.check(m); err != nil {
 		return fmt.Errorf("state: put %s: %w", h.value.Key, err)
 	}
-	stamp(m, h.schema.Current())
+	h.stamp(m)
 	h.message, h.present, h.changed = m, true, true
 	return nil
+}
+
+func (h *Handle[M]) stamp(m M) {
+	m.ProtoReflect().Set(stampOf[M](), protoreflect.ValueOfUint32(h.schema.Current()))
 }
 
 // ErrVersion is a message that is put with the stamp of another version than the current
 // one. One without a stamp is taken to be current.
 var ErrVersion = errors.New("not of the current schema version")
 
-func stamp(m proto.Message, version uint32) {
-	r := m.ProtoReflect()
-	r.Set(r.Descriptor().Fields().ByName("state_schema_version"), protoreflect.ValueOfUint32(version))
+// check returns why m cannot be stored.
+func (h *Handle[M]) check(m M) error {
+	if !m.ProtoReflect().IsValid() {
+		return coders.ErrNil
+	}
+	if version, stamped := migrate.StoredVersion(m); stamped && version != h.schema.Current() {
+		return fmt.Errorf("a message of schema version %d, the current one is %d: %w", version, h.schema.Current(), ErrVersion)
+	}
+	if h.extra != nil {
+		if err := h.extra(m); err != nil {
+			return err
+		}
+	}
+	return coders.CheckText(m)
 }
 
 // Clear removes the message.
@@ -127,17 +140,16 @@ func (h *Handle[M]) Clear() {
 }
 
 // Commit writes the message if it was put or migrated, or clears the cell if it is gone.
+// What was done to the message since it was put is checked, too. An error must fail the
+// bundle.
 func (h *Handle[M]) Commit() error {
-	if !h.changed && !h.migrated {
-		return nil
+	if h.present && (h.changed || h.migrated) {
+		if err := h.check(h.message); err != nil {
+			return fmt.Errorf("state: commit %s: %w", h.value.Key, err)
+		}
+		h.stamp(h.message)
 	}
-	var err error
-	if h.present {
-		err = h.write(h.message)
-	} else {
-		err = h.clear()
-	}
-	if err != nil {
+	if err := h.commit(h.changed, h.Get); err != nil {
 		return err
 	}
 	h.changed = false
