@@ -13,6 +13,7 @@ import (
 	"github.com/beamagents/beamagents-go/pkg/beamtest"
 	"github.com/beamagents/beamagents-go/pkg/deadletter"
 	"github.com/beamagents/beamagents-go/pkg/state"
+	runtimepb "github.com/beamagents/beamagents-go/proto/beam_agents/runtime/v1"
 	pb "github.com/beamagents/beamagents-go/proto/beam_agents/v1"
 )
 
@@ -57,8 +58,9 @@ func TestStatePageSnippets(t *testing.T) {
 
 // priceFn has a cell of each kind that the page prices.
 type priceFn struct {
-	Memory state.Memory
-	TTL    state.TTL
+	Memory   state.Memory
+	Deferred state.Deferred
+	TTL      state.TTL
 }
 
 func (*priceFn) ProcessElement(beamstate.Provider, timers.Provider, []byte, *pb.AgentEnvelope) {}
@@ -132,6 +134,10 @@ func TestStatePageCosts(t *testing.T) {
 		t.Fatal(err)
 	}
 	rows["Fired, with a full Memory"] = kit.RPCs().Total()
+	rows["Add of a deferred event, at Commit"] = run(func(sp beamstate.Provider, _ timers.Provider) error {
+		h := fn.Deferred.Open(sp)
+		return errors.Join(h.Add(&runtimepb.DeferredEvent{Envelope: &pb.AgentEnvelope{}}), h.Commit())
+	})
 
 	_, table, _ := strings.Cut(readText(t, "docs/state.md"), "| call | RPCs |\n| --- | --- |\n")
 	table, _, _ = strings.Cut(table, "\n\n")

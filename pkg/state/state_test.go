@@ -888,8 +888,7 @@ func TestPutRefuses(t *testing.T) {
 		}, ErrVersion},
 		"a newer continuation in a control": {func(sp beamstate.Provider) error {
 			err := must(fn.Control.Open(sp)).Put(&runtimepb.KeyControl{Continuation: &pb.Continuation{StateSchemaVersion: 2}})
-			var future *migrate.FutureError
-			if !errors.As(err, &future) {
+			if _, ok := errors.AsType[*migrate.FutureError](err); !ok {
 				t.Errorf("%v", err)
 			}
 			return coders.ErrText
