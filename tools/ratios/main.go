@@ -94,6 +94,9 @@ func run(in io.Reader, out io.Writer) error {
 	if len(t) == 0 {
 		return fmt.Errorf("no benchmarks of coders or transforms in the input")
 	}
+	if len(sizes) == 0 {
+		sizes = []string{"ratio"} // no coders were measured
+	}
 	fmt.Fprintf(out, "| what | %s |\n|---|%s\n", strings.Join(sizes, " | "), strings.Repeat("---|", len(sizes)))
 	for _, op := range []string{"encode", "decode"} {
 		for _, message := range messages {

@@ -30,6 +30,11 @@ BenchmarkOther-2   	1	 100 ns/op
 	if err := run(strings.NewReader(in), &out); err != nil || out.String() != want {
 		t.Errorf("run = %v, printed\n%s", err, &out)
 	}
+	out.Reset()
+	const cells = "BenchmarkPrism/transform=T/by=identity 1 95 ns/op\nBenchmarkPrism/transform=T/by=ours 1 100 ns/op\n"
+	if err := run(strings.NewReader(cells), &out); err != nil || out.String() != "| what | ratio |\n|---|---|\n| T | **0.95** |\n" {
+		t.Errorf("without coders: %v, printed\n%s", err, &out)
+	}
 	if err := run(strings.NewReader("PASS\n"), &out); err == nil {
 		t.Error("no benchmarks are no error")
 	}
