@@ -29,12 +29,13 @@
 package graph
 
 import (
-	"errors"
+	"bytes"
 	"flag"
 	"fmt"
 	"io"
 	"os"
 	"slices"
+	"strings"
 
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/core/runtime/graphx"
@@ -47,9 +48,15 @@ var file = flag.String("fingerprint", "", "write the fingerprint of the pipeline
 
 // WriteIfAsked does nothing unless the program was called with --fingerprint FILE. Then
 // it writes the fingerprint of p to FILE, to standard output for "-", and ends the
-// program: with status 0, or with 2 and what went wrong on standard error. Call it after
-// flag.Parse, when p is complete, before p runs.
+// program: with status 0, or with 2 and what went wrong on standard error. Call it when
+// p is complete, before p runs.
+//
+// A program that never calls flag.Parse, or reads its flags with another package, need
+// not do so for this: where the flag is among the arguments, WriteIfAsked parses them.
 func WriteIfAsked(p *beam.Pipeline) {
+	if !flag.Parsed() && slices.ContainsFunc(os.Args[1:], isFlag) {
+		flag.Parse() // exits with 2 for a flag that is not defined
+	}
 	if *file == "" {
 		return
 	}
@@ -58,6 +65,12 @@ func WriteIfAsked(p *beam.Pipeline) {
 		os.Exit(2)
 	}
 	os.Exit(0)
+}
+
+// isFlag reports whether an argument is --fingerprint, with or without its value.
+func isFlag(arg string) bool {
+	name, _, _ := strings.Cut(arg, "=")
+	return name == "-fingerprint" || name == "--fingerprint"
 }
 
 // write writes the fingerprint of p to the file of that name, or to stdout.
@@ -69,11 +82,14 @@ func write(name string, stdout io.Writer, p *beam.Pipeline) error {
 	if name == "-" {
 		return f.Write(stdout)
 	}
-	out, err := os.Create(name)
-	if err != nil {
+	var text bytes.Buffer
+	if err := f.Write(&text); err != nil {
+		return err // and a file of before is as it was
+	}
+	if err := os.WriteFile(name, text.Bytes(), 0o666); err != nil {
 		return fmt.Errorf("graph: %w", err)
 	}
-	return errors.Join(f.Write(out), out.Close())
+	return nil
 }
 
 // Fingerprint returns the fingerprint of p. Errors are those of the SDK for a pipeline

@@ -44,6 +44,16 @@ func TestMain(m *testing.M) {
 		os.Exit(m.Run())
 	case "empty":
 		graphMain(beam.NewPipeline())
+	case "init alone": // nobody parses the flags
+		beam.Init()
+		p, s := beam.NewPipelineWithRoot()
+		everything(s)
+		graph.WriteIfAsked(p)
+		os.Exit(7)
+	case "not UTF-8":
+		p, s := beam.NewPipelineWithRoot()
+		beam.Impulse(s.Scope("\xff"))
+		graphMain(p)
 	default:
 		p, s := beam.NewPipelineWithRoot()
 		everything(s)
@@ -216,6 +226,23 @@ func TestWriteIfAsked(t *testing.T) {
 	}
 	if _, _, status := program(t, "everything"); status != 7 {
 		t.Errorf("without the flag: status %d", status)
+	}
+	if _, _, status := program(t, "init alone", "--other", "x"); status != 7 {
+		t.Errorf("without flag.Parse, and with flags of another package: status %d", status)
+	}
+	for _, args := range [][]string{{"--fingerprint", "-"}, {"-fingerprint=-"}} {
+		if stdout, stderr, status := program(t, "init alone", args...); status != 0 || stderr != "" || stdout != string(b) {
+			t.Errorf("without flag.Parse, %q: status %d, %q", args, status, stderr)
+		}
+	}
+	if stdout, stderr, status := program(t, "init alone", "--other", "--fingerprint=-"); status != 2 || stdout != "" || !strings.Contains(stderr, "-other") {
+		t.Errorf("without flag.Parse, a flag that is not defined: status %d, %q, %q", status, stdout, stderr)
+	}
+	if _, stderr, status := program(t, "not UTF-8", "--fingerprint", file); status != 2 || !strings.HasPrefix(stderr, "compat: ") {
+		t.Errorf("a name that cannot be written: status %d, %q", status, stderr)
+	}
+	if after, err := os.ReadFile(file); err != nil || !bytes.Equal(after, b) {
+		t.Errorf("what was in the file is lost: %v", err)
 	}
 	for name, tc := range map[string]struct{ pipeline, file, want string }{
 		"no such folder": {"everything", filepath.Join(dir, "none", "f.json"), "no such file or directory"},
