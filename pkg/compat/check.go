@@ -12,10 +12,11 @@ import (
 // Check returns the differences of two fingerprints, old being that of the job that runs,
 // in order of transform, kind and subject. Equal ones have none.
 func Check(old, now Fingerprint) []Finding {
-	c := checker{old: index(old), new: index(now), renamed: map[string]string{}, shapes: map[shapeOf]string{}}
+	c := checker{old: index(old), new: index(now), renamed: map[string]string{}, shapes: map[shapeOf]string{}, left: map[place]bool{}}
 	c.oldGroups, c.newGroups = groups(c.old), groups(c.new)
 	moved := c.moved()
 	c.rename()
+	c.leave()
 	for _, name := range slices.Sorted(maps.Keys(c.old)) {
 		o := c.old[name]
 		to, renamed := c.renamed[name]
@@ -73,7 +74,9 @@ type checker struct {
 	oldGroups, newGroups map[string][]string
 	renamed              map[string]string // from the old name to the new one
 	shapes               map[shapeOf]string
-	found                []Finding
+	// left is what inputs no longer come from.
+	left  map[place]bool
+	found []Finding
 }
 
 // shapeOf is the arguments of shape.
@@ -285,11 +288,74 @@ func tag(c Collection) string { return c.Tag }
 
 // source is where an input came from, by the names of the new pipeline.
 func (c *checker) source(from string) string {
-	at := max(strings.LastIndexByte(from, '['), 0)
-	if to, ok := c.renamed[from[:at]]; ok {
-		return to + from[at:]
+	transform, tag := producer(from)
+	return cmp.Or(c.renamed[transform], transform) + tag
+}
+
+// place is where an input of a group comes from. A group is inputs that can have changed
+// places: of one transform, or of those that read the outputs of one.
+type place struct{ group, from string }
+
+const (
+	flatten = "beam:transform:flatten:v1" // to which the order of inputs means nothing
+	inject  = "beam:go:transform:inject:v1"
+)
+
+// groupsOf are those of an input of n that came from old and comes from now.
+func groupsOf(n *Transform, side bool, old, now string) []string {
+	var groups []string
+	switch {
+	case side:
+		groups = append(groups, "side inputs of "+n.Name)
+	case n.Fn != nil && n.Fn.Name == inject:
+		step, _, _ := strings.Cut(path.Base(n.Name), "_") // e7_inject0 is the first input of e7
+		groups = append(groups, "inputs of "+path.Join(path.Dir(n.Name), step))
+	case n.Kind != flatten:
+		groups = append(groups, "inputs of "+n.Name)
 	}
-	return from
+	if producer, _ := producer(old); now != "" && strings.HasPrefix(now, producer+"[") && n.Kind != flatten {
+		groups = append(groups, "outputs of "+producer)
+	}
+	return groups
+}
+
+// producer is the transform and the tag, in brackets, of an input's source.
+func producer(from string) (transform, tag string) {
+	at := max(strings.LastIndexByte(from, '['), 0)
+	return from[:at], from[at:]
+}
+
+// leave notes all that inputs came from and do not any longer.
+func (c *checker) leave() {
+	for name, o := range c.old {
+		n := c.new[cmp.Or(c.renamed[name], name)]
+		if n == nil {
+			continue
+		}
+		note := func(side bool) func(tag string, before, after *Collection) {
+			return func(_ string, before, after *Collection) {
+				if before == nil {
+					return
+				}
+				old, now := c.source(before.From), ""
+				if after != nil {
+					now = after.From
+				}
+				if old != now {
+					for _, group := range groupsOf(n, side, old, now) {
+						c.left[place{group, old}] = true
+					}
+				}
+			}
+		}
+		pairs(o.Inputs, n.Inputs, tag, note(false))
+		pairs(o.SideInputs, n.SideInputs, tag, note(true))
+	}
+}
+
+// exchanged reports whether an input now comes from where another one came from.
+func (c *checker) exchanged(n *Transform, side bool, old, now string) bool {
+	return slices.ContainsFunc(groupsOf(n, side, old, now), func(group string) bool { return c.left[place{group, now}] })
 }
 
 func (c *checker) inputs(o, n *Transform) {
@@ -303,10 +369,13 @@ func (c *checker) inputs(o, n *Transform) {
 			c.add(InputRemoved, n.Name, subject, before.Coder.String(), "")
 			return
 		}
-		if c.source(before.From) != after.From {
+		if old := c.source(before.From); old != after.From {
 			kind := InputRewired
-			if c.numbered(n.Name) && (o.Stateful() || n.Stateful()) {
+			switch {
+			case c.numbered(n.Name) && (o.Stateful() || n.Stateful()):
 				kind = NumberedTransformRewired
+			case c.exchanged(n, false, old, after.From):
+				kind = InputOrderChanged
 			}
 			c.add(kind, n.Name, subject, before.From, after.From)
 		}
@@ -366,8 +435,12 @@ func (c *checker) sideInputs(o, n *Transform) {
 			c.add(SideInputRemoved, n.Name, subject, before.Coder.String(), "")
 			return
 		}
-		if c.source(before.From) != after.From {
-			c.add(InputRewired, n.Name, subject, before.From, after.From)
+		if old := c.source(before.From); old != after.From {
+			kind := SideInputRewired
+			if c.exchanged(n, true, old, after.From) {
+				kind = InputOrderChanged
+			}
+			c.add(kind, n.Name, subject, before.From, after.From)
 		}
 		c.coder(SideInputChanged, n.Name, subject, &before.Coder, &after.Coder)
 		for _, text := range [][2]string{{before.Access, after.Access}, {before.Windowing, after.Windowing}} {

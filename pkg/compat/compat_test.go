@@ -70,6 +70,14 @@ func pipeline() Fingerprint {
 			Inputs: []Collection{from(event, "Agent/a.agentFn[i0]")}, SideInputs: []Collection{side},
 			Restriction: new(simple("varint")),
 		},
+		{
+			Name: "Join/e7_inject0", Kind: parDo, Fn: &Fn{Name: "beam:go:transform:inject:v1"},
+			Inputs: []Collection{from(event, "Parse/a.parseFn[i0]")}, Outputs: []Collection{event},
+		},
+		{
+			Name: "Join/e7_inject1", Kind: parDo, Fn: &Fn{Name: "beam:go:transform:inject:v1"},
+			Inputs: []Collection{from(event, "Agent/a.agentFn[i0]")}, Outputs: []Collection{event},
+		},
 		{Name: "Sum", Kind: "beam:transform:combine_per_key:v1", Fn: &Fn{Name: "*example.test/a.sumFn"}, Accumulator: new(simple("varint"))},
 		{
 			Name: "Group/CoGBK", Kind: "beam:transform:group_by_key:v1",
@@ -131,7 +139,7 @@ var cases = map[string]struct {
 	// Those that read from it are not rewired: it is the same transform.
 	"a stateless transform renamed": {func(f *Fingerprint) {
 		get(f, "Parse/a.parseFn").Name = "Read/a.parseFn"
-		for _, name := range []string{"Agent/a.agentFn", "Twin", "Twin'1"} {
+		for _, name := range []string{"Agent/a.agentFn", "Twin", "Twin'1", "Join/e7_inject0"} {
 			get(f, name).Inputs[0].From = "Read/a.parseFn[i0]"
 		}
 	}, []want{{TransformRenamed, "Read/a.parseFn", "", "Parse/a.parseFn", "Read/a.parseFn"}}},
@@ -142,6 +150,7 @@ var cases = map[string]struct {
 		get(f, "Agent/a.agentFn").Name = "Agent/a.otherFn"
 		get(f, "Join/a.joinFn").Inputs[0].From = "Agent/a.otherFn[i0]"
 		get(f, "Group/CoGBK").Inputs[0].From = "Agent/a.otherFn[i0]"
+		get(f, "Join/e7_inject1").Inputs[0].From = "Agent/a.otherFn[i0]"
 	}, []want{
 		{StatefulTransformRenamed, "Agent/a.otherFn", "", "Agent/a.agentFn", "Agent/a.otherFn"},
 		{FnChanged, "Agent/a.otherFn", "", "*example.test/a.agentFn", "*example.test/a.otherFn"},
@@ -170,6 +179,13 @@ var cases = map[string]struct {
 		[]want{{InputRemoved, "Group/CoGBK", "input i0", "KV<bytes, *pb.Event>", ""}}},
 	"an input rewired": {func(f *Fingerprint) { get(f, "Group/CoGBK").Inputs[0].From = "Parse/a.parseFn[i0]" },
 		[]want{{InputRewired, "Group/CoGBK", "input i0", "Agent/a.agentFn[i0]", "Parse/a.parseFn[i0]"}}},
+	"inputs exchanged": {func(f *Fingerprint) {
+		a, b := get(f, "Join/e7_inject0"), get(f, "Join/e7_inject1")
+		a.Inputs, b.Inputs = b.Inputs, a.Inputs
+	}, []want{
+		{InputOrderChanged, "Join/e7_inject0", "input i0", "Parse/a.parseFn[i0]", "Agent/a.agentFn[i0]"},
+		{InputOrderChanged, "Join/e7_inject1", "input i0", "Agent/a.agentFn[i0]", "Parse/a.parseFn[i0]"},
+	}},
 	"another key": {func(f *Fingerprint) {
 		get(f, "Group/CoGBK").Inputs[0].Coder = kv(simple("varint"), message("Event", "encode"))
 	},
@@ -228,7 +244,7 @@ var cases = map[string]struct {
 		s := &get(f, "Join/a.joinFn").SideInputs[0]
 		s.From, s.Coder, s.Access, s.Windowing = "Parse/a.parseFn[i1]", simple("varint"), "map", "other windows"
 	}, []want{
-		{InputRewired, "Join/a.joinFn", "side input i1", "Read/Impulse[i0]", "Parse/a.parseFn[i1]"},
+		{SideInputRewired, "Join/a.joinFn", "side input i1", "Read/Impulse[i0]", "Parse/a.parseFn[i1]"},
 		{SideInputChanged, "Join/a.joinFn", "side input i1", "beam:side_input:iterable:v1", "map"},
 		{SideInputChanged, "Join/a.joinFn", "side input i1", "bytes", "varint"},
 		{SideInputChanged, "Join/a.joinFn", "side input i1", "global windows", "other windows"},

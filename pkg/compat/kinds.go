@@ -30,6 +30,10 @@ const (
 	InputAdded               Kind = "input_added"
 	InputRemoved             Kind = "input_removed"
 	InputRewired             Kind = "input_rewired"
+	// InputOrderChanged: an input comes from where another one of the same transform came
+	// from, or from another output of the transform that it came from, and that other one
+	// has moved, too.
+	InputOrderChanged Kind = "input_order_changed"
 	// KeyCoderChanged is about the key of an input of a stateful transform.
 	KeyCoderChanged         Kind = "key_coder_changed"
 	InputCoderChanged       Kind = "input_coder_changed"
@@ -41,6 +45,7 @@ const (
 	WindowingChanged        Kind = "windowing_changed"
 	SideInputAdded          Kind = "side_input_added"
 	SideInputRemoved        Kind = "side_input_removed"
+	SideInputRewired        Kind = "side_input_rewired"
 	SideInputChanged        Kind = "side_input_changed"
 	StateAdded              Kind = "state_added"
 	StateRemoved            Kind = "state_removed"
@@ -214,6 +219,7 @@ const (
 	goResolves    = "Beam Go SDK, core/runtime/graphx: a worker resolves a DoFn by its type key or symbol"
 	goStageOpaque = "Flink documentation, \"Upgrading Applications and Flink Versions\": functions can be changed freely"
 	flinkInternal = "Flink documentation, \"Upgrading Applications and Flink Versions\", Stateful Operators: input and output types are part of internal state"
+	goNumbers     = "Beam Go SDK, core/runtime/graphx: inputs, side inputs and outputs are known by their numbers, and a CoGroupByKey of several inputs stores that number with each element"
 	timersByID    = "Beam model: a timer is delivered to its transform and family by name"
 )
 
@@ -313,6 +319,11 @@ var rules = []kindRule{
 		says(NoEffect, dataflowInFlight), suggests(NoEffect, flinkTopology),
 		"nothing to avoid; elements that are already behind the change do not take the new way",
 	}},
+	{InputOrderChanged, Rule{
+		"inputs or side inputs of one transform, or those that read the outputs of one, have changed places: what is buffered or stored of one is taken for the other's",
+		suggests(Mixes, goNumbers), suggests(Mixes, goNumbers),
+		"keep the order of inputs, side inputs and outputs, and add new ones at the end",
+	}},
 	{KeyCoderChanged, Rule{
 		"keys are encoded another way: the state of a key is not found under its new bytes",
 		suggests(Refuses, dataflowCoder), suggests(LosesState, flinkDataType),
@@ -361,6 +372,11 @@ var rules = []kindRule{
 	{SideInputRemoved, Rule{
 		"a transform has a side input less",
 		suggests(Refuses, dataflowCheck), suggests(Refuses, flinkOperatorIDs),
+		newStep,
+	}},
+	{SideInputRewired, Rule{
+		"a side input comes from another transform: what was read of it before may stay in use",
+		suggests(Mixes, dataflowInFlight), suggests(Mixes, flinkStateIDs),
 		newStep,
 	}},
 	{SideInputChanged, Rule{

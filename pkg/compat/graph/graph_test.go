@@ -26,6 +26,9 @@ import (
 )
 
 func init() {
+	beam.RegisterDoFn(reflect.TypeFor[*textsFn]())
+	beam.RegisterFunction(split)
+	beam.RegisterFunction(emptied)
 	beam.RegisterDoFn(reflect.TypeFor[*cellsFn]())
 	beam.RegisterDoFn(reflect.TypeFor[*bareFn]())
 	beam.RegisterDoFn(reflect.TypeFor[*sideFn]())
@@ -114,6 +117,16 @@ func (*bareFn) ProcessElement(_ state.Provider, _ []byte, _ *pb.AgentEnvelope, _
 type sideFn struct{}
 
 func (*sideFn) ProcessElement(_ string, _ func(*string) bool, _ func(*row) bool, _ func(row)) {}
+
+// textsFn has two side inputs of one type.
+type textsFn struct{}
+
+func (*textsFn) ProcessElement(_ string, _, _ func(*string) bool, _ func(string)) {}
+
+// split has two outputs of one type.
+func split(_ *pb.AgentEnvelope, _, _ func(*pb.AgentEnvelope)) {}
+
+func emptied(_ *pb.AgentEnvelope) string { return "" }
 
 func keyed(e *pb.AgentEnvelope) ([]byte, *pb.AgentEnvelope) { return e.GetEntityKey(), e }
 
@@ -286,11 +299,42 @@ func TestChecksOfRealPipelines(t *testing.T) {
 			}
 		}
 	}
+	two := func(s beam.Scope) (a, b beam.PCollection) { return source(s.Scope("A")), source(s.Scope("B")) }
+	ordered := func(join func(s beam.Scope, a, b beam.PCollection)) (old, swapped func(s beam.Scope)) {
+		return func(s beam.Scope) { a, b := two(s); join(s, a, b) }, func(s beam.Scope) { a, b := two(s); join(s, b, a) }
+	}
+	grouped, groupedSwapped := ordered(func(s beam.Scope, a, b beam.PCollection) { beam.CoGroupByKey(s, a, b) })
+	flat, flatSwapped := ordered(func(s beam.Scope, a, b beam.PCollection) { beam.Flatten(s, a, b) })
+	sides := func(order ...string) func(s beam.Scope) {
+		return func(s beam.Scope) {
+			cols := map[string]beam.PCollection{}
+			for _, name := range []string{"main", "a", "b", "c"} {
+				cols[name] = beam.ParDo(s.Scope(name), emptied, beam.Create(s.Scope(name), &pb.AgentEnvelope{}))
+			}
+			beam.ParDo(s.Scope("Side"), &textsFn{}, cols["main"], beam.SideInput{Input: cols[order[0]]}, beam.SideInput{Input: cols[order[1]]})
+		}
+	}
+	outputs := func(swap bool) func(s beam.Scope) {
+		return func(s beam.Scope) {
+			a, b := beam.ParDo2(s, split, beam.Create(s, &pb.AgentEnvelope{}))
+			if swap {
+				a, b = b, a
+			}
+			beam.GroupByKey(s.Scope("A"), beam.ParDo(s.Scope("A"), keyed, a))
+			beam.ParDo(s.Scope("B"), passOn, b)
+		}
+	}
 	for name, tc := range map[string]struct {
 		old, new func(s beam.Scope)
 		want     []compat.Kind
 	}{
-		"the same": {everything, everything, nil},
+		"inputs of a CoGroupByKey exchanged": {grouped, groupedSwapped, []compat.Kind{compat.InputOrderChanged, compat.InputOrderChanged}},
+		"inputs of a Flatten exchanged":      {flat, flatSwapped, []compat.Kind{compat.InputRewired, compat.InputRewired}},
+		"side inputs exchanged":              {sides("a", "b"), sides("b", "a"), []compat.Kind{compat.InputOrderChanged, compat.InputOrderChanged}},
+		"side inputs shifted":                {sides("a", "b"), sides("b", "c"), []compat.Kind{compat.InputOrderChanged, compat.SideInputRewired}},
+		"a side input from elsewhere":        {sides("a", "b"), sides("a", "c"), []compat.Kind{compat.SideInputRewired}},
+		"outputs of one type exchanged":      {outputs(false), outputs(true), []compat.Kind{compat.InputOrderChanged, compat.InputOrderChanged}},
+		"the same":                           {everything, everything, nil},
 		"a stateless step at the end": {one, func(s beam.Scope) {
 			one(s)
 			beam.ParDo(s.Scope("Later"), passOn, beam.Create(s.Scope("Later"), &pb.AgentEnvelope{}))
