@@ -14,6 +14,7 @@ import (
 func Check(old, now Fingerprint) []Finding {
 	c := checker{old: index(old), new: index(now), renamed: map[string]string{}, shapes: map[shapeOf]string{}, left: map[place]bool{}}
 	c.oldGroups, c.newGroups = groups(c.old), groups(c.new)
+	c.oldReaders, c.newReaders = readers(c.old), readers(c.new)
 	moved := c.moved()
 	c.rename()
 	c.leave()
@@ -74,6 +75,8 @@ type checker struct {
 	oldGroups, newGroups map[string][]string
 	renamed              map[string]string // from the old name to the new one
 	shapes               map[shapeOf]string
+	// the ParDos that read a PCollection, by where it comes from
+	oldReaders, newReaders map[string][]string
 	// left is what inputs no longer come from.
 	left  map[place]bool
 	found []Finding
@@ -201,6 +204,7 @@ func (c *checker) transform(o, n *Transform) {
 	if o.FlinkOperator != n.FlinkOperator && o.FlinkOperator != "" && n.FlinkOperator != "" {
 		c.add(FlinkOperatorChanged, name, "", o.FlinkOperator, n.FlinkOperator)
 	}
+	c.shared(o, n)
 	c.fn(name, "", o.Fn, n.Fn)
 	c.inputs(o, n)
 	c.outputs(o, n)
@@ -209,6 +213,34 @@ func (c *checker) transform(o, n *Transform) {
 	c.timers(o, n)
 	c.coder(AccumulatorCoderChanged, name, "accumulator", o.Accumulator, n.Accumulator)
 	c.coder(RestrictionCoderChanged, name, "restriction", o.Restriction, n.Restriction)
+}
+
+// readers are the ParDos that have a PCollection as main input, by where it comes from.
+func readers(all map[string]*Transform) map[string][]string {
+	readers := map[string][]string{}
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		for _, in := range all[name].Inputs {
+			if all[name].Kind == parDo && in.From != "" {
+				readers[in.From] = append(readers[in.From], name)
+			}
+		}
+	}
+	return readers
+}
+
+// shared adds a finding where n kept its number but not those that have it, too.
+func (c *checker) shared(o, n *Transform) {
+	if o.FlinkOperator == "" || o.FlinkOperator != n.FlinkOperator || len(o.Inputs) == 0 || len(n.Inputs) == 0 {
+		return
+	}
+	old, now := slices.Clone(c.oldReaders[o.Inputs[0].From]), c.newReaders[n.Inputs[0].From]
+	for i, name := range old {
+		old[i] = cmp.Or(c.renamed[name], name)
+	}
+	slices.Sort(old)
+	if max(len(old), len(now)) > 1 && !slices.Equal(old, now) {
+		c.add(FlinkOperatorShared, n.Name, "", strings.Join(old, ", "), strings.Join(now, ", "))
+	}
 }
 
 func (c *checker) fn(name, subject string, o, n *Fn) {
@@ -297,6 +329,7 @@ func (c *checker) source(from string) string {
 type place struct{ group, from string }
 
 const (
+	parDo   = "beam:transform:pardo:v1"
 	flatten = "beam:transform:flatten:v1" // to which the order of inputs means nothing
 	inject  = "beam:go:transform:inject:v1"
 )

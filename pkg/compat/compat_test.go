@@ -46,7 +46,6 @@ func pipeline() Fingerprint {
 	}
 	side := tagged(from(raw, "Read/Impulse[i0]"), "i1")
 	side.Access = "beam:side_input:iterable:v1"
-	const parDo = "beam:transform:pardo:v1"
 	return Fingerprint{Format: Format, Transforms: []Transform{
 		{Name: "Read/Impulse", Kind: "beam:transform:impulse:v1", Outputs: []Collection{raw}},
 		{
@@ -72,7 +71,7 @@ func pipeline() Fingerprint {
 		},
 		{
 			Name: "Join/e7_inject0", Kind: parDo, Fn: &Fn{Name: "beam:go:transform:inject:v1"},
-			Inputs: []Collection{from(event, "Parse/a.parseFn[i0]")}, Outputs: []Collection{event},
+			Inputs: []Collection{from(event, "C[i0]")}, Outputs: []Collection{event},
 		},
 		{
 			Name: "Join/e7_inject1", Kind: parDo, Fn: &Fn{Name: "beam:go:transform:inject:v1"},
@@ -84,12 +83,16 @@ func pipeline() Fingerprint {
 			Inputs: []Collection{from(event, "Agent/a.agentFn[i0]")}, Outputs: []Collection{event},
 		},
 		{
-			Name: "Twin", Kind: parDo, Fn: &Fn{Name: "*example.test/a.twinFn"}, FlinkOperator: "n4",
-			Inputs: []Collection{from(event, "Parse/a.parseFn[i0]")}, State: []State{{ID: "v", Kind: "value", Value: new(simple("varint"))}},
+			Name: "Sole", Kind: parDo, Fn: &Fn{Name: "*example.test/a.soleFn"}, FlinkOperator: "n6",
+			Inputs: []Collection{from(event, "Group/CoGBK[i0]")}, State: []State{{ID: "v", Kind: "value", Value: new(simple("varint"))}},
 		},
 		{
-			Name: "Twin'1", Kind: parDo, Fn: &Fn{Name: "*example.test/a.twinFn"}, FlinkOperator: "n4",
-			Inputs: []Collection{from(event, "Parse/a.parseFn[i0]")}, State: []State{{ID: "v", Kind: "value", Value: new(simple("bytes"))}},
+			Name: "Twin", Kind: parDo, Fn: &Fn{Name: "*example.test/a.twinFn"}, FlinkOperator: "n4",
+			Inputs: []Collection{from(event, "A[i0]")}, State: []State{{ID: "v", Kind: "value", Value: new(simple("varint"))}},
+		},
+		{
+			Name: "Twin'1", Kind: parDo, Fn: &Fn{Name: "*example.test/a.twinFn"}, FlinkOperator: "n5",
+			Inputs: []Collection{from(event, "B[i0]")}, State: []State{{ID: "v", Kind: "value", Value: new(simple("bytes"))}},
 		},
 	}}
 }
@@ -139,11 +142,12 @@ var cases = map[string]struct {
 	// Those that read from it are not rewired: it is the same transform.
 	"a stateless transform renamed": {func(f *Fingerprint) {
 		get(f, "Parse/a.parseFn").Name = "Read/a.parseFn"
-		for _, name := range []string{"Agent/a.agentFn", "Twin", "Twin'1", "Join/e7_inject0"} {
-			get(f, name).Inputs[0].From = "Read/a.parseFn[i0]"
-		}
+		get(f, "Agent/a.agentFn").Inputs[0].From = "Read/a.parseFn[i0]"
 	}, []want{{TransformRenamed, "Read/a.parseFn", "", "Parse/a.parseFn", "Read/a.parseFn"}}},
-	"a stateful transform renamed": {func(f *Fingerprint) { get(f, "Group/CoGBK").Name = "Collect/CoGBK" },
+	"a stateful transform renamed": {func(f *Fingerprint) {
+		get(f, "Group/CoGBK").Name = "Collect/CoGBK"
+		get(f, "Sole").Inputs[0].From = "Collect/CoGBK[i0]"
+	},
 		[]want{{StatefulTransformRenamed, "Collect/CoGBK", "", "Group/CoGBK", "Collect/CoGBK"}}},
 	"a DoFn renamed, and its step with it": {func(f *Fingerprint) {
 		get(f, "Agent/a.agentFn").Fn.Name = "*example.test/a.otherFn"
@@ -165,12 +169,25 @@ var cases = map[string]struct {
 		a, b := get(f, "Twin"), get(f, "Twin'1")
 		a.State, b.State = b.State, a.State
 	}, []want{{NumberedTransformMoved, "Twin", "", "Twin'1", "Twin"}, {NumberedTransformMoved, "Twin'1", "", "Twin", "Twin'1"}}},
-	"one of several of one name rewired": {func(f *Fingerprint) { get(f, "Twin").Inputs[0].From = "Agent/a.agentFn[i0]" },
-		[]want{{NumberedTransformRewired, "Twin", "input i0", "Parse/a.parseFn[i0]", "Agent/a.agentFn[i0]"}}},
+	"one of several of one name rewired": {func(f *Fingerprint) { get(f, "Twin").Inputs[0].From = "D[i0]" },
+		[]want{{NumberedTransformRewired, "Twin", "input i0", "A[i0]", "D[i0]"}}},
 	"another kind": {func(f *Fingerprint) { get(f, "Agent/a.agentFn").Kind = "beam:transform:flatten:v1" },
 		[]want{{TransformKindChanged, "Agent/a.agentFn", "", "beam:transform:pardo:v1", "beam:transform:flatten:v1"}}},
 	"another number": {func(f *Fingerprint) { get(f, "Agent/a.agentFn").FlinkOperator = "n3" },
 		[]want{{FlinkOperatorChanged, "Agent/a.agentFn", "", "n2", "n3"}}},
+	"another one on the input of a stateful one": {func(f *Fingerprint) {
+		f.Transforms = append(f.Transforms, Transform{Name: "Log", Kind: parDo, Inputs: slices.Clone(get(f, "Sole").Inputs)})
+	}, []want{{TransformAdded, "Log", "", "", "Log"}, {FlinkOperatorShared, "Sole", "", "Sole", "Log, Sole"}}},
+	"another one on the input of a stateful one, which is no ParDo": {func(f *Fingerprint) {
+		f.Transforms = append(f.Transforms, Transform{Name: "Log", Kind: flatten, Inputs: slices.Clone(get(f, "Sole").Inputs)})
+	}, []want{{TransformAdded, "Log", "", "", "Log"}}},
+	"a stateful one on the input of another": {func(f *Fingerprint) {
+		second := *get(f, "Sole")
+		second.Name, second.State = "Second", nil
+		f.Transforms = append(f.Transforms, second)
+	}, []want{{TransformAdded, "Second", "", "", "Second"}, {FlinkOperatorShared, "Sole", "", "Sole", "Second, Sole"}}},
+	"the only reader of an input renamed": {func(f *Fingerprint) { get(f, "Sole").Name = "Soul" },
+		[]want{{StatefulTransformRenamed, "Soul", "", "Sole", "Soul"}}},
 	"an input added": {func(f *Fingerprint) {
 		t := get(f, "Join/a.joinFn")
 		t.Inputs = append(t.Inputs, Collection{Tag: "i2", Coder: simple("bytes")})
@@ -183,8 +200,8 @@ var cases = map[string]struct {
 		a, b := get(f, "Join/e7_inject0"), get(f, "Join/e7_inject1")
 		a.Inputs, b.Inputs = b.Inputs, a.Inputs
 	}, []want{
-		{InputOrderChanged, "Join/e7_inject0", "input i0", "Parse/a.parseFn[i0]", "Agent/a.agentFn[i0]"},
-		{InputOrderChanged, "Join/e7_inject1", "input i0", "Agent/a.agentFn[i0]", "Parse/a.parseFn[i0]"},
+		{InputOrderChanged, "Join/e7_inject0", "input i0", "C[i0]", "Agent/a.agentFn[i0]"},
+		{InputOrderChanged, "Join/e7_inject1", "input i0", "Agent/a.agentFn[i0]", "C[i0]"},
 	}},
 	"another key": {func(f *Fingerprint) {
 		get(f, "Group/CoGBK").Inputs[0].Coder = kv(simple("varint"), message("Event", "encode"))

@@ -42,8 +42,10 @@ type Transform struct {
 	Name string `json:"name"`
 	// Kind is the URN, such as beam:transform:pardo:v1.
 	Kind string `json:"kind"`
-	// FlinkOperator is, of a step with state or timers, what its operator id on Flink is
-	// made of: the number of its input among the PCollections in construction order.
+	// FlinkOperator is, of a ParDo that keeps something (see Stateful), what its operator
+	// id on Flink is made of: the number of its input among the PCollections in
+	// construction order. Of a splittable DoFn the runner splits the step, and what keeps
+	// the restriction has an input of its own, whose number moves with this one.
 	FlinkOperator string `json:"flink_operator,omitempty"`
 	// Fn is the user's code; nil for steps without any.
 	Fn *Fn `json:"fn,omitempty"`

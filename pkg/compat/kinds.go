@@ -25,11 +25,14 @@ const (
 	NumberedTransformRewired Kind = "numbered_transform_rewired"
 	TransformKindChanged     Kind = "transform_kind_changed"
 	FlinkOperatorChanged     Kind = "flink_operator_changed"
-	FnChanged                Kind = "fn_changed"
-	FnSignatureChanged       Kind = "fn_signature_changed"
-	InputAdded               Kind = "input_added"
-	InputRemoved             Kind = "input_removed"
-	InputRewired             Kind = "input_rewired"
+	// FlinkOperatorShared: it reads a PCollection that others read, too, and these are not
+	// those of before.
+	FlinkOperatorShared Kind = "flink_operator_shared"
+	FnChanged           Kind = "fn_changed"
+	FnSignatureChanged  Kind = "fn_signature_changed"
+	InputAdded          Kind = "input_added"
+	InputRemoved        Kind = "input_removed"
+	InputRewired        Kind = "input_rewired"
 	// InputOrderChanged: an input comes from where another one of the same transform came
 	// from, or from another output of the transform that it came from, and that other one
 	// has moved, too.
@@ -213,6 +216,8 @@ const (
 	flinkOperatorIDs = "Flink documentation, \"Upgrading Applications and Flink Versions\", Matching Operator State: state without its operator id stops the restore, or is discarded where that was allowed"
 	flinkStage       = "Beam source: FusedPipeline names a stage after its input PCollection, the Go SDK numbers PCollections in construction order (measured), and the Flink runner takes that for the operator's id; " +
 		"Flink documentation, \"Savepoints\": state that no operator takes stops the restore"
+	flinkCounter = "Beam source: GreedyStageFuser gives a stateful step, and all others that read its input, stages that begin with that PCollection; " +
+		"FusedPipeline tells stages of one PCollection apart by a counter, in the order of a hash set"
 	flinkNames    = "Beam source, FlinkStreamingPortablePipelineTranslator: the unique name of a GroupByKey is its operator id"
 	flinkStateIDs = "Flink documentation, \"Upgrading Applications and Flink Versions\", Stateful Operators: state is found by its name within an operator"
 	flinkDataType = "Flink documentation, \"Upgrading Applications and Flink Versions\", Stateful Operators: the data type of state cannot change; bytes of a Go coder are opaque to it"
@@ -247,12 +252,12 @@ var rules = []kindRule{
 	{TransformAdded, Rule{
 		"a transform that keeps nothing was added",
 		says(NoEffect, dataflowInFlight), says(NoEffect, flinkTopology),
-		"nothing to avoid; construct it after the stateful ones, or Flink loses track of these (flink_operator_changed)",
+		"nothing to avoid on Dataflow; on Flink construct it after all that keeps state, on an input that none of these reads (flink_operator_changed, flink_operator_shared)",
 	}},
 	{StatefulTransformAdded, Rule{
 		"a transform that keeps state was added: it begins with none",
-		suggests(NoEffect, dataflowCheck), says(NoEffect, flinkTopology),
-		"nothing to avoid; construct it after those that exist",
+		suggests(NoEffect, dataflowCheck), suggests(NoEffect, flinkTopology),
+		"nothing to avoid on Dataflow; on Flink construct it after all that keeps state, on an input that none of these reads (flink_operator_changed, flink_operator_shared)",
 	}},
 	{TransformRemoved, Rule{
 		"a transform that keeps nothing was removed",
@@ -293,6 +298,11 @@ var rules = []kindRule{
 		"the input of a stateful transform has another number in construction order, and so its state another operator id; a step that has the old number now gets the state",
 		suggests(NoEffect, dataflowMapping), says(Refuses, flinkStage),
 		"construct what is new after all that keeps state, and remove nothing before it; Dataflow does not mind",
+	}},
+	{FlinkOperatorShared, Rule{
+		"a transform that keeps state reads what others read, too, and these others changed: on Flink they share an operator id but for a counter, whose order then may change",
+		suggests(NoEffect, dataflowMapping), suggests(Misreads, flinkCounter),
+		"give each transform that keeps state an input that nobody else reads, such as the output of a step that passes everything on; Dataflow does not mind",
 	}},
 	{FnChanged, Rule{
 		"the code has another name: a worker that has not both in its binary cannot find it",

@@ -53,7 +53,7 @@ func (r reader) transform(t *pipepb.PTransform) (compat.Transform, error) {
 			return out, err
 		}
 		sides = payload.GetSideInputs()
-		if len(out.State) > 0 || len(out.Timers) > 0 {
+		if len(out.State) > 0 || len(out.Timers) > 0 || len(sides) > 0 || out.Restriction != nil {
 			out.FlinkOperator = r.all.GetPcollections()[t.GetInputs()["i0"]].GetUniqueName()
 		}
 	case graphx.URNCombinePerKey:
