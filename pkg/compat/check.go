@@ -15,6 +15,7 @@ func Check(old, now Fingerprint) []Finding {
 	c := checker{old: index(old), new: index(now), renamed: map[string]string{}, shapes: map[shapeOf]string{}, left: map[place]bool{}}
 	c.oldGroups, c.newGroups = groups(c.old), groups(c.new)
 	c.oldReaders, c.newReaders = readers(c.old), readers(c.new)
+	c.lead = leading(c.new)
 	moved := c.moved()
 	c.rename()
 	c.leave()
@@ -77,6 +78,9 @@ type checker struct {
 	shapes               map[shapeOf]string
 	// the ParDos that read a PCollection, by where it comes from
 	oldReaders, newReaders map[string][]string
+	// lead are the transforms of the new pipeline that keep state, or that such ones read
+	// from.
+	lead map[string]bool
 	// left is what inputs no longer come from.
 	left  map[place]bool
 	found []Finding
@@ -358,6 +362,37 @@ func producer(from string) (transform, tag string) {
 	return from[:at], from[at:]
 }
 
+// alike is the group of the transforms that n could exchange its name with; empty where
+// that would do no harm.
+func (c *checker) alike(n *Transform) string {
+	if !c.lead[n.Name] {
+		return ""
+	}
+	return "inputs of " + c.shape(n, false, true)
+}
+
+// leading are the transforms that keep state, and all that they get their inputs from.
+func leading(all map[string]*Transform) map[string]bool {
+	lead := map[string]bool{}
+	var mark func(name string)
+	mark = func(name string) {
+		if all[name] == nil || lead[name] {
+			return
+		}
+		lead[name] = true
+		for _, in := range all[name].Inputs {
+			from, _ := producer(in.From)
+			mark(from)
+		}
+	}
+	for name, t := range all {
+		if t.Stateful() {
+			mark(name)
+		}
+	}
+	return lead
+}
+
 // leave notes all that inputs came from and do not any longer.
 func (c *checker) leave() {
 	for name, o := range c.old {
@@ -377,6 +412,9 @@ func (c *checker) leave() {
 				if old != now {
 					for _, group := range groupsOf(n, side, old, now) {
 						c.left[place{group, old}] = true
+					}
+					if !side {
+						c.left[place{c.alike(n), old}] = true
 					}
 				}
 			}
@@ -409,6 +447,8 @@ func (c *checker) inputs(o, n *Transform) {
 				kind = NumberedTransformRewired
 			case c.exchanged(n, false, old, after.From):
 				kind = InputOrderChanged
+			case c.lead[n.Name] && c.left[place{c.alike(n), after.From}]:
+				kind = TransformExchanged
 			}
 			c.add(kind, n.Name, subject, before.From, after.From)
 		}

@@ -87,6 +87,14 @@ func pipeline() Fingerprint {
 			Inputs: []Collection{from(event, "Group/CoGBK[i0]")}, State: []State{{ID: "v", Kind: "value", Value: new(simple("varint"))}},
 		},
 		{
+			Name: "East", Kind: parDo, Fn: &Fn{Name: "*example.test/a.sideFn"}, FlinkOperator: "n7",
+			Inputs: []Collection{from(event, "E[i0]")}, State: []State{{ID: "v", Kind: "value", Value: new(simple("varint"))}},
+		},
+		{
+			Name: "West", Kind: parDo, Fn: &Fn{Name: "*example.test/a.sideFn"}, FlinkOperator: "n8",
+			Inputs: []Collection{from(event, "W[i0]")}, State: []State{{ID: "v", Kind: "value", Value: new(simple("varint"))}},
+		},
+		{
 			Name: "Twin", Kind: parDo, Fn: &Fn{Name: "*example.test/a.twinFn"}, FlinkOperator: "n4",
 			Inputs: []Collection{from(event, "A[i0]")}, State: []State{{ID: "v", Kind: "value", Value: new(simple("varint"))}},
 		},
@@ -203,6 +211,19 @@ var cases = map[string]struct {
 		{InputOrderChanged, "Join/e7_inject0", "input i0", "C[i0]", "Agent/a.agentFn[i0]"},
 		{InputOrderChanged, "Join/e7_inject1", "input i0", "Agent/a.agentFn[i0]", "C[i0]"},
 	}},
+	"two of one DoFn exchanged": {func(f *Fingerprint) {
+		a, b := get(f, "East"), get(f, "West")
+		a.Inputs, b.Inputs = b.Inputs, a.Inputs
+	}, []want{
+		{TransformExchanged, "East", "input i0", "E[i0]", "W[i0]"},
+		{TransformExchanged, "West", "input i0", "W[i0]", "E[i0]"},
+	}},
+	"one of two of one DoFn on the input of both": {func(f *Fingerprint) { get(f, "East").Inputs[0].From = "W[i0]" },
+		[]want{
+			{FlinkOperatorShared, "East", "", "East", "East, West"},
+			{InputRewired, "East", "input i0", "E[i0]", "W[i0]"},
+			{FlinkOperatorShared, "West", "", "West", "East, West"},
+		}},
 	"another key": {func(f *Fingerprint) {
 		get(f, "Group/CoGBK").Inputs[0].Coder = kv(simple("varint"), message("Event", "encode"))
 	},

@@ -23,8 +23,11 @@ const (
 	// NumberedTransformRewired: it has one of several equal names and another input, so
 	// it may have been exchanged with one that looks the same.
 	NumberedTransformRewired Kind = "numbered_transform_rewired"
-	TransformKindChanged     Kind = "transform_kind_changed"
-	FlinkOperatorChanged     Kind = "flink_operator_changed"
+	// TransformExchanged: it keeps state, or leads to what does, and has the input that
+	// another one had that is like it in all else, and that has moved, too.
+	TransformExchanged   Kind = "transform_exchanged"
+	TransformKindChanged Kind = "transform_kind_changed"
+	FlinkOperatorChanged Kind = "flink_operator_changed"
 	// FlinkOperatorShared: it reads a PCollection that others read, too, and these are not
 	// those of before.
 	FlinkOperatorShared Kind = "flink_operator_shared"
@@ -288,6 +291,11 @@ var rules = []kindRule{
 		"one of several transforms with one name has another input: it may have changed places with one that is the same in all else",
 		suggests(Misreads, dataflowMapping), suggests(Misreads, flinkNames),
 		"construct them in the old order; give each a scope of its own",
+	}},
+	{TransformExchanged, Rule{
+		"a transform that keeps state, or leads to one that does, has the input of another one that is the same in all else: they may have exchanged their names",
+		suggests(Misreads, dataflowMapping), suggests(Misreads, flinkNames),
+		"leave to each the name that it had with its input",
 	}},
 	{TransformKindChanged, Rule{
 		"the name stands for another kind of transform",

@@ -324,12 +324,23 @@ func TestChecksOfRealPipelines(t *testing.T) {
 			beam.ParDo(s.Scope("B"), passOn, b)
 		}
 	}
+	named := func(order ...string) func(s beam.Scope) {
+		return func(s beam.Scope) {
+			a, b := two(s)
+			for i, col := range []beam.PCollection{a, b} {
+				s := s.Scope(order[i])
+				again := beam.ParDo(s, keyed, beam.DropKey(s, col))
+				beam.ParDo(s, &bareFn{state.MakeValueState[int64]("v")}, again)
+			}
+		}
+	}
 	for name, tc := range map[string]struct {
 		old, new func(s beam.Scope)
 		want     []compat.Kind
 	}{
 		"inputs of a CoGroupByKey exchanged": {grouped, groupedSwapped, []compat.Kind{compat.InputOrderChanged, compat.InputOrderChanged}},
 		"inputs of a Flatten exchanged":      {flat, flatSwapped, []compat.Kind{compat.InputRewired, compat.InputRewired}},
+		"named ones exchanged":               {named("East", "West"), named("West", "East"), []compat.Kind{compat.TransformExchanged, compat.FlinkOperatorChanged, compat.TransformExchanged, compat.FlinkOperatorChanged}},
 		"side inputs exchanged":              {sides("a", "b"), sides("b", "a"), []compat.Kind{compat.InputOrderChanged, compat.InputOrderChanged}},
 		"side inputs shifted":                {sides("a", "b"), sides("b", "c"), []compat.Kind{compat.InputOrderChanged, compat.SideInputRewired}},
 		"a side input from elsewhere":        {sides("a", "b"), sides("a", "c"), []compat.Kind{compat.SideInputRewired}},
