@@ -12,7 +12,7 @@ import (
 // Check returns the differences of two fingerprints, old being that of the job that runs,
 // in order of transform, kind and subject. Equal ones have none.
 func Check(old, now Fingerprint) []Finding {
-	c := checker{old: index(old), new: index(now), renamed: map[string]string{}, shapes: map[shapeOf]string{}, left: map[place]bool{}}
+	c := checker{old: index(old), new: index(now), now: map[string]string{}, shapes: map[shapeOf]string{}, left: map[place]bool{}}
 	c.oldGroups, c.newGroups = groups(c.old), groups(c.new)
 	c.oldReaders, c.newReaders = readers(c.old), readers(c.new)
 	c.lead = leading(c.new)
@@ -21,15 +21,14 @@ func Check(old, now Fingerprint) []Finding {
 	c.leave()
 	for _, name := range slices.Sorted(maps.Keys(c.old)) {
 		o := c.old[name]
-		to, renamed := c.renamed[name]
-		n := c.new[cmp.Or(to, name)]
+		n := c.new[cmp.Or(c.now[name], name)]
 		switch {
-		case moved[name] != "":
-			c.add(NumberedTransformMoved, moved[name], "", name, moved[name])
+		case moved[name]:
+			c.add(NumberedTransformMoved, n.Name, "", name, n.Name)
 		case n == nil:
 			c.add(ifStateful(o, TransformRemoved, StatefulTransformRemoved), name, "", name, "")
 		default:
-			if renamed {
+			if n.Name != name {
 				c.add(ifStateful(o, TransformRenamed, StatefulTransformRenamed), n.Name, "", name, n.Name)
 			}
 			c.transform(o, n)
@@ -37,23 +36,22 @@ func Check(old, now Fingerprint) []Finding {
 	}
 	isNew := maps.Clone(c.new)
 	maps.DeleteFunc(isNew, func(name string, _ *Transform) bool { return c.old[name] != nil })
-	for _, name := range c.renamed {
-		delete(isNew, name)
-	}
-	for _, name := range moved {
+	for _, name := range c.now {
 		delete(isNew, name)
 	}
 	for name, n := range isNew {
 		c.add(ifStateful(n, TransformAdded, StatefulTransformAdded), name, "", "", name)
 	}
+	rank := map[Kind]int{}
+	for i, kind := range Kinds() {
+		rank[kind] = i
+	}
 	slices.SortFunc(c.found, func(a, b Finding) int {
-		return cmp.Or(cmp.Compare(a.Transform, b.Transform), cmp.Compare(order(a.Kind), order(b.Kind)),
+		return cmp.Or(cmp.Compare(a.Transform, b.Transform), cmp.Compare(rank[a.Kind], rank[b.Kind]),
 			cmp.Compare(a.Subject, b.Subject), cmp.Compare(a.Old, b.Old), cmp.Compare(a.New, b.New))
 	})
 	return c.found
 }
-
-func order(k Kind) int { return slices.Index(Kinds(), k) }
 
 func ifStateful(t *Transform, no, yes Kind) Kind {
 	if t.Stateful() {
@@ -74,7 +72,7 @@ type checker struct {
 	old, new map[string]*Transform
 	// by name without numbers
 	oldGroups, newGroups map[string][]string
-	renamed              map[string]string // from the old name to the new one
+	now                  map[string]string // the new names of those that have another one
 	shapes               map[shapeOf]string
 	// the ParDos that read a PCollection, by where it comes from
 	oldReaders, newReaders map[string][]string
@@ -99,7 +97,7 @@ func (c *checker) add(k Kind, transform, subject, old, now string) {
 	})
 }
 
-// shape is everything of a transform but for its names, as text. Without sources it
+// shape is everything of a transform but for its name, as text. Without sources it
 // leaves out where the inputs come from, without code the name of the code.
 func (c *checker) shape(t *Transform, sources, code bool) string {
 	key := shapeOf{t, sources, code}
@@ -107,7 +105,7 @@ func (c *checker) shape(t *Transform, sources, code bool) string {
 		return text
 	}
 	s := *t
-	s.Name, s.FlinkOperator = "", ""
+	s.Name, s.FlinkOperator = part(t.Name), ""
 	if !code {
 		s.Fn = nil
 	}
@@ -125,10 +123,23 @@ func (c *checker) shape(t *Transform, sources, code bool) string {
 	return c.shapes[key]
 }
 
-var number = regexp.MustCompile(`'[0-9]+`)
+var (
+	number = regexp.MustCompile(`'[0-9]+(/|$)`)
+	edge   = regexp.MustCompile(`^e[0-9]+_`)
+)
 
 // unnumbered is a name without the numbers of names that are there several times.
-func unnumbered(name string) string { return number.ReplaceAllString(name, "") }
+func unnumbered(name string) string { return number.ReplaceAllString(name, "$1") }
+
+// part is which part a transform is of one that the SDK expands to several, such as
+// inject1 for e7_inject1; empty for all others.
+func part(name string) string {
+	base := path.Base(name)
+	if !edge.MatchString(base) {
+		return ""
+	}
+	return edge.ReplaceAllString(base, "")
+}
 
 // groups are the names of a pipeline by what they are without numbers, in order.
 func groups(all map[string]*Transform) map[string][]string {
@@ -146,9 +157,9 @@ func (c *checker) numbered(name string) bool {
 }
 
 // moved finds the transforms of the old pipeline that are in the new one under the
-// number of another one, and the names that they have there.
-func (c *checker) moved() map[string]string {
-	moved := map[string]string{}
+// number of another one, and notes the names that they have there.
+func (c *checker) moved() map[string]bool {
+	moved := map[string]bool{}
 	for base, names := range c.oldGroups {
 		now := c.newGroups[base]
 		if len(names) < 2 && len(now) < 2 {
@@ -157,16 +168,20 @@ func (c *checker) moved() map[string]string {
 		stays := func(name string) bool {
 			return c.old[name] != nil && c.new[name] != nil && c.shape(c.old[name], false, true) == c.shape(c.new[name], false, true)
 		}
-		taken := map[string]bool{}
+		free := map[string][]string{} // new names by shape
+		for _, name := range now {
+			if !stays(name) {
+				shape := c.shape(c.new[name], false, true)
+				free[shape] = append(free[shape], name)
+			}
+		}
 		for _, name := range names {
 			if stays(name) || c.new[name] == nil {
 				continue
 			}
-			for _, other := range now {
-				if !stays(other) && !taken[other] && c.shape(c.old[name], false, true) == c.shape(c.new[other], false, true) {
-					moved[name], taken[other] = other, true
-					break
-				}
+			shape := c.shape(c.old[name], false, true)
+			if to := free[shape]; len(to) > 0 {
+				moved[name], c.now[name], free[shape] = true, to[0], to[1:]
 			}
 		}
 	}
@@ -174,29 +189,57 @@ func (c *checker) moved() map[string]string {
 }
 
 // rename pairs transforms that are gone with new ones that are the same in all but the
-// name, and then, within one scope, in all but the name of the code.
+// name, then in all but the name and the inputs' sources, then, within one scope, in all
+// but the name of the code, and at last those that alone have that code.
 func (c *checker) rename() {
 	taken := map[string]bool{}
-	pair := func(same func(o, n *Transform) bool) {
-		for _, from := range slices.Sorted(maps.Keys(c.old)) {
-			if c.new[from] != nil || c.renamed[from] != "" {
+	for _, name := range c.now { // those that moved
+		taken[name] = true
+	}
+	// pair takes those together that have one key, in order of name; "" is no key.
+	pair := func(key func(t *Transform) string, alone bool) {
+		unpaired := func(all, other map[string]*Transform, paired func(name string) bool) map[string][]string {
+			byKey := map[string][]string{}
+			for _, name := range slices.Sorted(maps.Keys(all)) {
+				if other[name] == nil && !paired(name) {
+					if k := key(all[name]); k != "" {
+						byKey[k] = append(byKey[k], name)
+					}
+				}
+			}
+			return byKey
+		}
+		gone := unpaired(c.old, c.new, func(name string) bool { return c.now[name] != "" })
+		added := unpaired(c.new, c.old, func(name string) bool { return taken[name] })
+		for k, from := range gone {
+			to := added[k]
+			if alone && (len(from) > 1 || len(to) > 1) {
 				continue
 			}
-			for _, to := range slices.Sorted(maps.Keys(c.new)) {
-				if c.old[to] == nil && !taken[to] && same(c.old[from], c.new[to]) {
-					c.renamed[from], taken[to] = to, true
-					break
-				}
+			for i := range min(len(from), len(to)) {
+				c.now[from[i]], taken[to[i]] = to[i], true
 			}
 		}
 	}
-	pair(func(o, n *Transform) bool { return c.shape(o, true, true) == c.shape(n, true, true) })
-	pair(func(o, n *Transform) bool {
-		return (o.Fn != nil || path.Base(o.Name) == path.Base(n.Name)) && c.shape(o, false, true) == c.shape(n, false, true)
-	})
-	pair(func(o, n *Transform) bool {
-		return path.Dir(o.Name) == path.Dir(n.Name) && o.Fn != nil && c.shape(o, true, false) == c.shape(n, true, false)
-	})
+	pair(func(t *Transform) string { return c.shape(t, true, true) }, false)
+	pair(func(t *Transform) string {
+		if t.Fn == nil {
+			return cmp.Or(part(t.Name), path.Base(t.Name)) + " " + c.shape(t, false, true)
+		}
+		return c.shape(t, false, true)
+	}, false)
+	pair(func(t *Transform) string {
+		if t.Fn == nil {
+			return ""
+		}
+		return path.Dir(t.Name) + " " + c.shape(t, true, false)
+	}, false)
+	pair(func(t *Transform) string {
+		if t.Fn == nil {
+			return ""
+		}
+		return t.Kind + " " + t.Fn.Name
+	}, true)
 }
 
 func (c *checker) transform(o, n *Transform) {
@@ -239,7 +282,7 @@ func (c *checker) shared(o, n *Transform) {
 	}
 	old, now := slices.Clone(c.oldReaders[o.Inputs[0].From]), c.newReaders[n.Inputs[0].From]
 	for i, name := range old {
-		old[i] = cmp.Or(c.renamed[name], name)
+		old[i] = cmp.Or(c.now[name], name)
 	}
 	slices.Sort(old)
 	if max(len(old), len(now)) > 1 && !slices.Equal(old, now) {
@@ -281,11 +324,8 @@ func texts(o, n *Coder) (old, now string) {
 		}
 		return c.String()
 	}
-	if old, now = text(o, true), text(n, true); old == now {
-		return old, now
-	}
-	if o, n := text(o, false), text(n, false); o != n {
-		return o, n
+	if old, now = text(o, false), text(n, false); old == now {
+		old, now = text(o, true), text(n, true)
 	}
 	return old, now
 }
@@ -325,7 +365,7 @@ func tag(c Collection) string { return c.Tag }
 // source is where an input came from, by the names of the new pipeline.
 func (c *checker) source(from string) string {
 	transform, tag := producer(from)
-	return cmp.Or(c.renamed[transform], transform) + tag
+	return cmp.Or(c.now[transform], transform) + tag
 }
 
 // place is where an input of a group comes from. A group is inputs that can have changed
@@ -396,7 +436,7 @@ func leading(all map[string]*Transform) map[string]bool {
 // leave notes all that inputs came from and do not any longer.
 func (c *checker) leave() {
 	for name, o := range c.old {
-		n := c.new[cmp.Or(c.renamed[name], name)]
+		n := c.new[cmp.Or(c.now[name], name)]
 		if n == nil {
 			continue
 		}

@@ -77,6 +77,9 @@ func pipeline() Fingerprint {
 			Name: "Join/e7_inject1", Kind: parDo, Fn: &Fn{Name: "beam:go:transform:inject:v1"},
 			Inputs: []Collection{from(event, "Agent/a.agentFn[i0]")}, Outputs: []Collection{event},
 		},
+		{Name: "After", Kind: parDo, Fn: &Fn{Name: "x"}, Inputs: []Collection{from(raw, "Twin'1[i0]")}},
+		{Name: "Year'24 totals", Kind: "beam:transform:group_by_key:v1", Inputs: []Collection{from(event, "Y[i0]")}},
+		{Name: "Year'25 totals", Kind: "beam:transform:group_by_key:v1", Inputs: []Collection{from(event, "Y[i0]")}},
 		{Name: "Sum", Kind: "beam:transform:combine_per_key:v1", Fn: &Fn{Name: "*example.test/a.sumFn"}, Accumulator: new(simple("varint"))},
 		{
 			Name: "Group/CoGBK", Kind: "beam:transform:group_by_key:v1",
@@ -167,16 +170,47 @@ var cases = map[string]struct {
 		{StatefulTransformRenamed, "Agent/a.otherFn", "", "Agent/a.agentFn", "Agent/a.otherFn"},
 		{FnChanged, "Agent/a.otherFn", "", "*example.test/a.agentFn", "*example.test/a.otherFn"},
 	}},
+	"a step renamed, and a cell added": {func(f *Fingerprint) {
+		t := get(f, "Sole")
+		t.Name, t.State = "Soul", append(slices.Clone(t.State), State{ID: "w", Kind: "bag", Value: new(simple("bytes"))})
+	}, []want{{StatefulTransformRenamed, "Soul", "", "Sole", "Soul"}, {StateAdded, "Soul", "state w", "", "bag of bytes"}}},
+	// Which of the two it is cannot be told.
+	"one of two of one DoFn renamed, and its cells changed": {func(f *Fingerprint) {
+		remove(f, "West")
+		t := get(f, "East")
+		t.Name, t.State = "North", []State{{ID: "w", Kind: "bag", Value: new(simple("bytes"))}}
+	}, []want{
+		{StatefulTransformRemoved, "East", "", "East", ""},
+		{StatefulTransformAdded, "North", "", "", "North"},
+		{StatefulTransformRemoved, "West", "", "West", ""},
+	}},
 	"a DoFn moved to another package": {func(f *Fingerprint) { get(f, "Agent/a.agentFn").Fn.Name = "*example.test/b/a.agentFn" },
 		[]want{{FnChanged, "Agent/a.agentFn", "", "*example.test/a.agentFn", "*example.test/b/a.agentFn"}}},
 	"a function with other parameters": {func(f *Fingerprint) { get(f, "Join/a.joinFn").Fn.Signature = "func(string)" },
 		[]want{{FnSignatureChanged, "Join/a.joinFn", "", "func(string, []string)", "func(string)"}}},
 	"code where there was none": {func(f *Fingerprint) { get(f, "Group/CoGBK").Fn = &Fn{Name: "x"} },
 		[]want{{FnChanged, "Group/CoGBK", "", "", "x"}}},
+	// Those that read from one that moved are not rewired.
 	"two of one name exchanged": {func(f *Fingerprint) {
 		a, b := get(f, "Twin"), get(f, "Twin'1")
 		a.State, b.State = b.State, a.State
+		a.Inputs, b.Inputs = b.Inputs, a.Inputs
+		a.FlinkOperator, b.FlinkOperator = b.FlinkOperator, a.FlinkOperator
+		get(f, "After").Inputs[0].From = "Twin[i0]"
 	}, []want{{NumberedTransformMoved, "Twin", "", "Twin'1", "Twin"}, {NumberedTransformMoved, "Twin'1", "", "Twin", "Twin'1"}}},
+	// A name that ends in a year is one that ends in a number: nothing else tells them apart.
+	"an apostrophe within a name": {func(f *Fingerprint) { get(f, "Year'24 totals").Inputs[0].From = "Z[i0]" },
+		[]want{{InputRewired, "Year'24 totals", "input i0", "Y[i0]", "Z[i0]"}}},
+	"parts of a transform get another number": {func(f *Fingerprint) {
+		get(f, "Join/e7_inject0").Name = "Join/e9_inject0"
+		get(f, "Join/e7_inject1").Name = "Join/e9_inject1"
+		get(f, "Join/e9_inject0").Inputs[0].From, get(f, "Join/e9_inject1").Inputs[0].From = "Agent/a.agentFn[i0]", "C[i0]"
+	}, []want{
+		{TransformRenamed, "Join/e9_inject0", "", "Join/e7_inject0", "Join/e9_inject0"},
+		{InputOrderChanged, "Join/e9_inject0", "input i0", "C[i0]", "Agent/a.agentFn[i0]"},
+		{TransformRenamed, "Join/e9_inject1", "", "Join/e7_inject1", "Join/e9_inject1"},
+		{InputOrderChanged, "Join/e9_inject1", "input i0", "Agent/a.agentFn[i0]", "C[i0]"},
+	}},
 	"one of several of one name rewired": {func(f *Fingerprint) { get(f, "Twin").Inputs[0].From = "D[i0]" },
 		[]want{{NumberedTransformRewired, "Twin", "input i0", "A[i0]", "D[i0]"}}},
 	"another kind": {func(f *Fingerprint) { get(f, "Agent/a.agentFn").Kind = "beam:transform:flatten:v1" },
@@ -565,6 +599,24 @@ func BenchmarkCheck(b *testing.B) {
 	old, now := pipeline(func(i int) int { return i }), pipeline(func(i int) int { return 999 - i })
 	for b.Loop() {
 		if found := len(Check(old, now)); found != 1000 {
+			b.Fatal(found)
+		}
+	}
+}
+
+// Three thousand steps, none of which has its like in the other pipeline.
+func BenchmarkCheckOfOthers(b *testing.B) {
+	pipeline := func(name string) Fingerprint {
+		f := Fingerprint{Format: Format}
+		for i := range 3000 {
+			name := name + strconv.Itoa(i)
+			f.Transforms = append(f.Transforms, Transform{Name: name, Kind: parDo, Fn: &Fn{Name: name}})
+		}
+		return f
+	}
+	old, now := pipeline("a"), pipeline("b")
+	for b.Loop() {
+		if found := len(Check(old, now)); found != 6000 {
 			b.Fatal(found)
 		}
 	}

@@ -339,13 +339,20 @@ func TestChecksOfRealPipelines(t *testing.T) {
 		want     []compat.Kind
 	}{
 		"inputs of a CoGroupByKey exchanged": {grouped, groupedSwapped, []compat.Kind{compat.InputOrderChanged, compat.InputOrderChanged}},
-		"inputs of a Flatten exchanged":      {flat, flatSwapped, []compat.Kind{compat.InputRewired, compat.InputRewired}},
-		"named ones exchanged":               {named("East", "West"), named("West", "East"), []compat.Kind{compat.TransformExchanged, compat.FlinkOperatorChanged, compat.TransformExchanged, compat.FlinkOperatorChanged}},
-		"side inputs exchanged":              {sides("a", "b"), sides("b", "a"), []compat.Kind{compat.InputOrderChanged, compat.InputOrderChanged}},
-		"side inputs shifted":                {sides("a", "b"), sides("b", "c"), []compat.Kind{compat.InputOrderChanged, compat.SideInputRewired}},
-		"a side input from elsewhere":        {sides("a", "b"), sides("a", "c"), []compat.Kind{compat.SideInputRewired}},
-		"outputs of one type exchanged":      {outputs(false), outputs(true), []compat.Kind{compat.InputOrderChanged, compat.InputOrderChanged}},
-		"the same":                           {everything, everything, nil},
+		"a CoGroupByKey after a new step": {grouped, func(s beam.Scope) {
+			beam.ParDo(s.Scope("Before"), passOn, beam.Create(s.Scope("Before"), &pb.AgentEnvelope{}))
+			grouped(s)
+		}, []compat.Kind{
+			compat.TransformAdded, compat.TransformAdded, compat.TransformAdded,
+			compat.TransformRenamed, compat.TransformRenamed, compat.StatefulTransformRenamed, compat.TransformRenamed, compat.TransformRenamed,
+		}},
+		"inputs of a Flatten exchanged": {flat, flatSwapped, []compat.Kind{compat.InputRewired, compat.InputRewired}},
+		"named ones exchanged":          {named("East", "West"), named("West", "East"), []compat.Kind{compat.TransformExchanged, compat.FlinkOperatorChanged, compat.TransformExchanged, compat.FlinkOperatorChanged}},
+		"side inputs exchanged":         {sides("a", "b"), sides("b", "a"), []compat.Kind{compat.InputOrderChanged, compat.InputOrderChanged}},
+		"side inputs shifted":           {sides("a", "b"), sides("b", "c"), []compat.Kind{compat.InputOrderChanged, compat.SideInputRewired}},
+		"a side input from elsewhere":   {sides("a", "b"), sides("a", "c"), []compat.Kind{compat.SideInputRewired}},
+		"outputs of one type exchanged": {outputs(false), outputs(true), []compat.Kind{compat.InputOrderChanged, compat.InputOrderChanged}},
+		"the same":                      {everything, everything, nil},
 		"a stateless step at the end": {one, func(s beam.Scope) {
 			one(s)
 			beam.ParDo(s.Scope("Later"), passOn, beam.Create(s.Scope("Later"), &pb.AgentEnvelope{}))
