@@ -30,6 +30,7 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"slices"
 	"testing"
 
@@ -40,7 +41,7 @@ import (
 )
 
 // Frozen fails t where the fingerprint of p is not that in file. With add, a file that is
-// missing, or differs in what is safe alone, is written.
+// missing, or differs in what is safe alone, is written, and its folder where need be.
 func Frozen(t testing.TB, file string, p *beam.Pipeline, add bool) {
 	t.Helper()
 	now, err := graph.Fingerprint(p)
@@ -79,6 +80,9 @@ func Frozen(t testing.TB, file string, p *beam.Pipeline, add bool) {
 	if !add {
 		t.Errorf("%s: not all is frozen yet: run this test with -add-frozen", file)
 		return
+	}
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+		t.Fatal(err)
 	}
 	if err := os.WriteFile(file, text.Bytes(), 0o644); err != nil {
 		t.Fatal(err)

@@ -51,7 +51,7 @@ func frozen(t *testing.T, file string, add bool, scopes ...string) (failures str
 }
 
 func TestFrozen(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "pipeline.json")
+	file := filepath.Join(t.TempDir(), "testdata", "new", "pipeline.json")
 	content := func() string {
 		b, _ := os.ReadFile(file)
 		return string(b)
