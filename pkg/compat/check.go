@@ -252,7 +252,11 @@ func (c *checker) transform(o, n *Transform) {
 		c.add(FlinkOperatorChanged, name, "", o.FlinkOperator, n.FlinkOperator)
 	}
 	c.shared(o, n)
-	c.fn(name, "", o.Fn, n.Fn)
+	changed := FnChanged
+	if n.Kind == combinePerKey {
+		changed = CombineFnChanged
+	}
+	c.fn(changed, name, "", o.Fn, n.Fn)
 	c.inputs(o, n)
 	c.outputs(o, n)
 	c.sideInputs(o, n)
@@ -290,7 +294,8 @@ func (c *checker) shared(o, n *Transform) {
 	}
 }
 
-func (c *checker) fn(name, subject string, o, n *Fn) {
+// fn adds a finding of that kind if the code has another name.
+func (c *checker) fn(changed Kind, name, subject string, o, n *Fn) {
 	var before, after Fn
 	if o != nil {
 		before = *o
@@ -300,7 +305,7 @@ func (c *checker) fn(name, subject string, o, n *Fn) {
 	}
 	switch {
 	case before.Name != after.Name:
-		c.add(FnChanged, name, subject, before.Name, after.Name)
+		c.add(changed, name, subject, before.Name, after.Name)
 	case before.Signature != after.Signature:
 		c.add(FnSignatureChanged, name, subject, before.Signature, after.Signature)
 	}
@@ -373,9 +378,10 @@ func (c *checker) source(from string) string {
 type place struct{ group, from string }
 
 const (
-	parDo   = "beam:transform:pardo:v1"
-	flatten = "beam:transform:flatten:v1" // to which the order of inputs means nothing
-	inject  = "beam:go:transform:inject:v1"
+	parDo         = "beam:transform:pardo:v1"
+	combinePerKey = "beam:transform:combine_per_key:v1"
+	flatten       = "beam:transform:flatten:v1" // to which the order of inputs means nothing
+	inject        = "beam:go:transform:inject:v1"
 )
 
 // groupsOf are those of an input of n that came from old and comes from now.
@@ -607,7 +613,7 @@ func (c *checker) state(o, n *Transform) {
 		default:
 			c.coder(StateCoderChanged, n.Name, subject+", key", before.Key, after.Key)
 			c.coder(StateCoderChanged, n.Name, subject, before.Value, after.Value)
-			c.fn(n.Name, subject, before.CombineFn, after.CombineFn)
+			c.fn(CombineFnChanged, n.Name, subject, before.CombineFn, after.CombineFn)
 		}
 	})
 }

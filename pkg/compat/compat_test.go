@@ -188,6 +188,8 @@ var cases = map[string]struct {
 		[]want{{FnChanged, "Agent/a.agentFn", "", "*example.test/a.agentFn", "*example.test/b/a.agentFn"}}},
 	"a function with other parameters": {func(f *Fingerprint) { get(f, "Join/a.joinFn").Fn.Signature = "func(string)" },
 		[]want{{FnSignatureChanged, "Join/a.joinFn", "", "func(string, []string)", "func(string)"}}},
+	"a combining function with another name": {func(f *Fingerprint) { get(f, "Sum").Fn.Name = "*example.test/a.maxFn" },
+		[]want{{CombineFnChanged, "Sum", "", "*example.test/a.sumFn", "*example.test/a.maxFn"}}},
 	"code where there was none": {func(f *Fingerprint) { get(f, "Group/CoGBK").Fn = &Fn{Name: "x"} },
 		[]want{{FnChanged, "Group/CoGBK", "", "", "x"}}},
 	// Those that read from one that moved are not rewired.
@@ -335,13 +337,13 @@ var cases = map[string]struct {
 		s := get(f, "Agent/a.agentFn").State
 		s[0].Value, s[1].CombineFn, s[2].Key = new(message("Other", "encode")), &Fn{Name: "*example.test/a.maxFn"}, new(simple("varint"))
 	}, []want{
-		{FnChanged, "Agent/a.agentFn", "state sum", "*example.test/a.sumFn", "*example.test/a.maxFn"},
+		{CombineFnChanged, "Agent/a.agentFn", "state sum", "*example.test/a.sumFn", "*example.test/a.maxFn"},
 		{StateCoderChanged, "Agent/a.agentFn", "state memory", "*pb.Memory", "*pb.Other"},
 		{StateCoderChanged, "Agent/a.agentFn", "state table, key", "bytes", "varint"},
 	}},
 	"a timer family added": {func(f *Fingerprint) {
 		t := get(f, "Agent/a.agentFn")
-		t.Timers = append(t.Timers, Timer{Family: "more", TimeDomain: "PROCESSING_TIME"})
+		t.Timers = append(t.Timers, Timer{Family: "more", TimeDomain: "PROCESSING_TIME", Coder: simple("timer")})
 	}, []want{{TimerFamilyAdded, "Agent/a.agentFn", "timer family more", "", "PROCESSING_TIME"}}},
 	"a timer family removed": {func(f *Fingerprint) { get(f, "Agent/a.agentFn").Timers = nil },
 		[]want{{TimerFamilyRemoved, "Agent/a.agentFn", "timer family agent", "EVENT_TIME", ""}}},
@@ -387,7 +389,7 @@ func TestCheck(t *testing.T) {
 
 func TestSeverities(t *testing.T) {
 	safe := []Kind{
-		TransformAdded, StatefulTransformAdded, FnSignatureChanged, InputAdded, InputRewired, OutputAdded, StateAdded, TimerFamilyAdded,
+		TransformAdded, StatefulTransformAdded, FnChanged, FnSignatureChanged, InputAdded, InputRewired, OutputAdded, StateAdded, TimerFamilyAdded,
 	}
 	for _, k := range Kinds() {
 		rule, _ := RuleOf(k)
@@ -438,6 +440,35 @@ func TestFindingText(t *testing.T) {
   avoid     keep the id`
 	if diff := cmp.Diff(want, Check(pipeline(), now)[0].String()); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// A pipeline is whatever its author wrote.
+func TestFindingTextOfHostileNames(t *testing.T) {
+	f := Finding{Kind: StateRenamed, Transform: "a\x1b[2J", Subject: "state \n0 differences", Old: "\r\u202e", New: `"plain" \n`, Severity: Unsafe}
+	got := f.String()
+	for _, r := range strings.ReplaceAll(got, "\n", "") {
+		if !strconv.IsPrint(r) {
+			t.Errorf("%q reaches the terminal", r)
+		}
+	}
+	for _, want := range []string{`: a\x1b[2J, state \n0 differences` + "\n", `old       \r\u202e` + "\n", `new       "plain" \n` + "\n"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("no %q in\n%s", want, got)
+		}
+	}
+}
+
+// Two texts that are not UTF-8 are as different as any two.
+func TestCheckOfInvalidText(t *testing.T) {
+	old, now := pipeline(), pipeline()
+	get(&old, "Sum").Accumulator.URN, get(&now, "Sum").Accumulator.URN = "\xff", "\xfe"
+	if diff := cmp.Diff([]want{{AccumulatorCoderChanged, "Sum", "accumulator", "\xff", "\xfe"}}, wants(Check(old, now))); diff != "" {
+		t.Error(diff)
+	}
+	get(&old, "Read/Impulse").Outputs[0].Coder.URN, get(&now, "Read/Impulse").Outputs[0].Coder.URN = "\xff", "\xfe"
+	if found := Check(old, now); len(found) != 2 {
+		t.Error(found)
 	}
 }
 
@@ -516,6 +547,42 @@ func TestReadRefuses(t *testing.T) {
 	}
 	if f := pipeline(); !errors.Is(f.Write(badWriter{}), io.ErrClosedPipe) {
 		t.Error("an unwritable file passes")
+	}
+}
+
+func TestValidate(t *testing.T) {
+	for want, edit := range map[string]func(f *Fingerprint){
+		`input of Sole "i0" is there twice`: func(f *Fingerprint) {
+			get(f, "Sole").Inputs = append(get(f, "Sole").Inputs, get(f, "Sole").Inputs[0])
+		},
+		`side input of Join/a.joinFn "i1" is there twice`: func(f *Fingerprint) {
+			s := &get(f, "Join/a.joinFn").SideInputs
+			*s = append(*s, (*s)[0])
+		},
+		`output of Read/Impulse "i0" is there twice`: func(f *Fingerprint) {
+			s := &get(f, "Read/Impulse").Outputs
+			*s = append(*s, (*s)[0])
+		},
+		`timer family of Agent/a.agentFn "agent" is there twice`: func(f *Fingerprint) {
+			s := &get(f, "Agent/a.agentFn").Timers
+			*s = append(*s, (*s)[0])
+		},
+		"side input of Join/a.joinFn 0 has no name":     func(f *Fingerprint) { get(f, "Join/a.joinFn").SideInputs[0].Tag = "" },
+		"timer family of Agent/a.agentFn 0 has no name": func(f *Fingerprint) { get(f, "Agent/a.agentFn").Timers[0].Family = "" },
+		"Sum has no kind": func(f *Fingerprint) { get(f, "Sum").Kind = "" },
+		"Sole has no kind, or a cell of it has none": func(f *Fingerprint) { get(f, "Sole").State[0].Kind = "" },
+		"coder of Sum has no URN":                    func(f *Fingerprint) { get(f, "Sum").Accumulator.URN = "" },
+		"coder of Join/a.joinFn has no URN":          func(f *Fingerprint) { get(f, "Join/a.joinFn").Restriction.URN = "" },
+		"coder of Sole has no URN":                   func(f *Fingerprint) { get(f, "Sole").State[0].Value.URN = "" },
+		"coder of Read/Impulse has no URN":           func(f *Fingerprint) { get(f, "Read/Impulse").Outputs[0].Coder.URN = "" },
+		"coder of Agent/a.agentFn has no URN":        func(f *Fingerprint) { get(f, "Agent/a.agentFn").Timers[0].Coder.Components[0].URN = "" },
+		"coder of a\\x1b has no URN":                 func(f *Fingerprint) { *get(f, "Sum") = Transform{Name: "a\x1b", Kind: "k", Accumulator: new(Coder)} },
+	} {
+		f := pipeline()
+		edit(&f)
+		if err := f.Validate(); !errors.Is(err, ErrMalformed) || !strings.Contains(err.Error(), want) {
+			t.Errorf("Validate = %v, want %q", err, want)
+		}
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -139,7 +140,7 @@ type CustomCoder struct {
 // timers, elements to group, side inputs, restrictions.
 func (t *Transform) Stateful() bool {
 	switch t.Kind {
-	case "beam:transform:group_by_key:v1", "beam:transform:combine_per_key:v1", "beam:transform:reshuffle:v1":
+	case "beam:transform:group_by_key:v1", combinePerKey, "beam:transform:reshuffle:v1":
 		return true
 	}
 	return len(t.State) > 0 || len(t.Timers) > 0 || len(t.SideInputs) > 0 || t.Restriction != nil
@@ -172,11 +173,20 @@ func (c *Coder) String() string {
 // long is everything that is in the coder, for two that are short the same.
 func (c *Coder) long() string { return marshal(c) }
 
+// anyText writes what is not UTF-8, which a fingerprint that was not read may hold, as
+// bytes in an array, which no other text is.
+var anyText = json.WithMarshalers(json.MarshalToFunc(func(out *jsontext.Encoder, text string) error {
+	if utf8.ValidString(text) {
+		return errors.ErrUnsupported // so the default does it
+	}
+	return json.MarshalEncode(out, [][]byte{[]byte(text)})
+}))
+
 // marshal is a part of a fingerprint on one line, for comparison.
 func marshal(part any) string {
-	b, err := json.Marshal(part, json.Deterministic(true))
+	b, err := json.Marshal(part, json.Deterministic(true), anyText)
 	if err != nil {
-		return err.Error() // not reached: it is all strings and slices
+		return err.Error() // not reached: it is all texts and slices
 	}
 	return string(b)
 }
@@ -243,7 +253,8 @@ func Read(r io.Reader) (Fingerprint, error) {
 	return f, nil
 }
 
-// Validate returns ErrFormat, or ErrMalformed where a name is empty or is there twice.
+// Validate returns ErrFormat, or ErrMalformed where a name, a kind or the URN of a coder
+// is empty or a name is there twice.
 func (f *Fingerprint) Validate() error {
 	if f.Format != Format {
 		return fmt.Errorf("compat: %w: %d, not %d", ErrFormat, f.Format, Format)
@@ -251,33 +262,68 @@ func (f *Fingerprint) Validate() error {
 	if len(f.Transforms) == 0 {
 		return fmt.Errorf("compat: %w: it has no transforms", ErrMalformed)
 	}
-	unique := func(what string, n int, name func(int) string) error {
-		seen := map[string]bool{}
-		for i := range n {
-			switch s := name(i); {
-			case s == "":
-				return fmt.Errorf("compat: %w: %s %d has no name", ErrMalformed, what, i)
-			case seen[s]:
-				return fmt.Errorf("compat: %w: %s %q is there twice", ErrMalformed, what, s)
-			default:
-				seen[s] = true
-			}
-		}
-		return nil
-	}
-	if err := unique("transform", len(f.Transforms), func(i int) string { return f.Transforms[i].Name }); err != nil {
+	if err := unique("transform", f.Transforms, func(t Transform) string { return t.Name }); err != nil {
 		return err
 	}
-	for _, t := range f.Transforms {
-		if err := errors.Join(
-			unique("input of "+t.Name, len(t.Inputs), func(i int) string { return t.Inputs[i].Tag }),
-			unique("side input of "+t.Name, len(t.SideInputs), func(i int) string { return t.SideInputs[i].Tag }),
-			unique("output of "+t.Name, len(t.Outputs), func(i int) string { return t.Outputs[i].Tag }),
-			unique("state of "+t.Name, len(t.State), func(i int) string { return t.State[i].ID }),
-			unique("timer family of "+t.Name, len(t.Timers), func(i int) string { return t.Timers[i].Family }),
-		); err != nil {
+	for i := range f.Transforms {
+		if err := f.Transforms[i].validate(); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// unique is about the names of all parts of one sort.
+func unique[T any](what string, parts []T, name func(T) string) error {
+	seen := make(map[string]bool, len(parts))
+	for i, part := range parts {
+		switch s := name(part); {
+		case s == "":
+			return fmt.Errorf("compat: %w: %s %d has no name", ErrMalformed, what, i)
+		case seen[s]:
+			return fmt.Errorf("compat: %w: %s %q is there twice", ErrMalformed, what, s)
+		default:
+			seen[s] = true
+		}
+	}
+	return nil
+}
+
+func (t *Transform) validate() error {
+	name := oneLine(t.Name)
+	if err := errors.Join(
+		unique("input of "+name, t.Inputs, tag),
+		unique("side input of "+name, t.SideInputs, tag),
+		unique("output of "+name, t.Outputs, tag),
+		unique("state of "+name, t.State, func(s State) string { return s.ID }),
+		unique("timer family of "+name, t.Timers, func(t Timer) string { return t.Family }),
+	); err != nil {
+		return err
+	}
+	coders := []*Coder{t.Accumulator, t.Restriction}
+	kinds := []string{t.Kind}
+	for _, all := range [][]Collection{t.Inputs, t.SideInputs, t.Outputs} {
+		for i := range all {
+			coders = append(coders, &all[i].Coder)
+		}
+	}
+	for i := range t.State {
+		kinds = append(kinds, t.State[i].Kind)
+		coders = append(coders, t.State[i].Key, t.State[i].Value)
+	}
+	for i := range t.Timers {
+		coders = append(coders, &t.Timers[i].Coder)
+	}
+	if slices.Contains(kinds, "") {
+		return fmt.Errorf("compat: %w: %s has no kind, or a cell of it has none", ErrMalformed, name)
+	}
+	if slices.ContainsFunc(coders, (*Coder).unnamed) {
+		return fmt.Errorf("compat: %w: a coder of %s has no URN", ErrMalformed, name)
+	}
+	return nil
+}
+
+// unnamed reports whether c, or a coder in it, has no URN. None has.
+func (c *Coder) unnamed() bool {
+	return c != nil && (c.URN == "" || slices.ContainsFunc(c.Components, func(in Coder) bool { return in.unnamed() }))
 }

@@ -3,6 +3,7 @@ package compat
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -32,6 +33,7 @@ const (
 	// those of before.
 	FlinkOperatorShared Kind = "flink_operator_shared"
 	FnChanged           Kind = "fn_changed"
+	CombineFnChanged    Kind = "combine_fn_changed"
 	FnSignatureChanged  Kind = "fn_signature_changed"
 	InputAdded          Kind = "input_added"
 	InputRemoved        Kind = "input_removed"
@@ -83,8 +85,6 @@ const (
 	// Misreads: bytes of the old coder reach the new one: wrong values, or a bundle
 	// that fails for ever.
 	Misreads Effect = "misreads bytes"
-	// Fails: the new job starts and its bundles fail.
-	Fails Effect = "fails at run time"
 	// Mixes: data of before is treated as before, or in part so.
 	Mixes Effect = "mixes old and new"
 )
@@ -187,16 +187,30 @@ type Finding struct {
 	Rule
 }
 
-// String is all of f, in lines.
+// oneLine keeps a name, which is whatever a pipeline says, on its line, and shows what a
+// terminal would not.
+func oneLine(name string) string {
+	var b strings.Builder
+	for _, r := range name {
+		if strconv.IsPrint(r) {
+			b.WriteRune(r)
+		} else {
+			b.WriteString(strings.Trim(strconv.QuoteRune(r), "'"))
+		}
+	}
+	return b.String()
+}
+
+// String is all of f, in lines, with what cannot be printed escaped.
 func (f Finding) String() string {
 	var text strings.Builder
-	fmt.Fprintf(&text, "%s %s: %s", f.Severity, f.Kind, f.Transform)
+	fmt.Fprintf(&text, "%s %s: %s", f.Severity, f.Kind, oneLine(f.Transform))
 	if f.Subject != "" {
-		text.WriteString(", " + f.Subject)
+		text.WriteString(", " + oneLine(f.Subject))
 	}
 	line := func(name, value string) {
 		if value != "" {
-			fmt.Fprintf(&text, "\n  %-9s %s", name, value)
+			fmt.Fprintf(&text, "\n  %-9s %s", name, oneLine(value))
 		}
 	}
 	line("what", f.Summary)
@@ -214,21 +228,21 @@ const (
 	dataflowInFlight = "Dataflow documentation, \"Update an existing pipeline\": buffered data is processed by the new pipeline, and transforms that it adds may not see it"
 	dataflowCoder    = "apache/beam issues 30357 and 34933: \"The Coder or type for step ... has changed\""
 	dataflowMapping  = "Beam Go SDK, runners/dataflow: --transform_name_mapping maps old names to new ones, so steps are matched by name"
-	beamNoModel      = "apache/beam issue 17966, open: there is no validation of user state on an update"
+	noStateCheck     = "apache/beam issue 17966, open: there is no validation of user state on an update"
 	flinkTopology    = "Flink documentation, \"Upgrading Applications and Flink Versions\", Application Topology"
 	flinkOperatorIDs = "Flink documentation, \"Upgrading Applications and Flink Versions\", Matching Operator State: state without its operator id stops the restore, or is discarded where that was allowed"
 	flinkStage       = "Beam source: FusedPipeline names a stage after its input PCollection, the Go SDK numbers PCollections in construction order (measured), and the Flink runner takes that for the operator's id; " +
 		"Flink documentation, \"Savepoints\": state that no operator takes stops the restore"
 	flinkCounter = "Beam source: GreedyStageFuser gives a stateful step, and all others that read its input, stages that begin with that PCollection; " +
 		"FusedPipeline tells stages of one PCollection apart by a counter, in the order of a hash set"
-	flinkNames    = "Beam source, FlinkStreamingPortablePipelineTranslator: the unique name of a GroupByKey is its operator id"
-	flinkStateIDs = "Flink documentation, \"Upgrading Applications and Flink Versions\", Stateful Operators: state is found by its name within an operator"
-	flinkDataType = "Flink documentation, \"Upgrading Applications and Flink Versions\", Stateful Operators: the data type of state cannot change; bytes of a Go coder are opaque to it"
-	goResolves    = "Beam Go SDK, core/runtime/graphx: a worker resolves a DoFn by its type key or symbol"
-	goStageOpaque = "Flink documentation, \"Upgrading Applications and Flink Versions\": functions can be changed freely"
-	flinkInternal = "Flink documentation, \"Upgrading Applications and Flink Versions\", Stateful Operators: input and output types are part of internal state"
-	goNumbers     = "Beam Go SDK, core/runtime/graphx: inputs, side inputs and outputs are known by their numbers, and a CoGroupByKey of several inputs stores that number with each element"
-	timersByID    = "Beam model: a timer is delivered to its transform and family by name"
+	flinkNames     = "Beam source, FlinkStreamingPortablePipelineTranslator: the unique name of a GroupByKey is its operator id"
+	flinkStateIDs  = "Flink documentation, \"Upgrading Applications and Flink Versions\", Stateful Operators: state is found by its name within an operator"
+	flinkDataType  = "Flink documentation, \"Upgrading Applications and Flink Versions\", Stateful Operators: the data type of state cannot change; bytes of a Go coder are opaque to it"
+	goResolves     = "Beam Go SDK, core/runtime/graphx and options/jobopts: a worker resolves code by its type key or symbol, in the binary that was staged with the graph"
+	flinkFunctions = "Flink documentation, \"Upgrading Applications and Flink Versions\": functions can be changed freely"
+	flinkInternal  = "Flink documentation, \"Upgrading Applications and Flink Versions\", Stateful Operators: input and output types are part of internal state"
+	goNumbers      = "Beam Go SDK, core/runtime/graphx: inputs, side inputs and outputs are known by their numbers, and a CoGroupByKey of several inputs stores that number with each element"
+	timersByID     = "Beam model: a timer is delivered to its transform and family by name"
 )
 
 type kindRule struct {
@@ -313,13 +327,18 @@ var rules = []kindRule{
 		"give each transform that keeps state an input that nobody else reads, such as the output of a step that passes everything on; Dataflow does not mind",
 	}},
 	{FnChanged, Rule{
-		"the code has another name: a worker that has not both in its binary cannot find it",
-		suggests(Fails, goResolves), suggests(Fails, goResolves),
-		"keep package, type and function name; move what they do. Where graph and worker binary are always deployed together it does no harm",
+		"the code has another name, which a worker finds in the binary that came with the job",
+		suggests(NoEffect, goResolves), suggests(NoEffect, goResolves),
+		"nothing to avoid; with a binary for workers that is built apart (--worker_binary), build both from one source, or bundles fail",
+	}},
+	{CombineFnChanged, Rule{
+		"what combines has another name: if it is other code, too, it goes on with what the old code accumulated",
+		suggests(Mixes, dataflowInFlight), suggests(Mixes, flinkStateIDs),
+		"keep package, type and function name; or leave it as it is, and add another one beside it",
 	}},
 	{FnSignatureChanged, Rule{
 		"a function has another signature",
-		suggests(NoEffect, dataflowCheck), says(NoEffect, goStageOpaque),
+		suggests(NoEffect, dataflowCheck), says(NoEffect, flinkFunctions),
 		"nothing to avoid: what matters of it are the inputs, outputs and coders",
 	}},
 	{InputAdded, Rule{
@@ -360,7 +379,7 @@ var rules = []kindRule{
 	{OutputAdded, Rule{
 		"a transform has one more output, at the end",
 		suggests(NoEffect, dataflowCheck), suggests(NoEffect, flinkInternal),
-		"nothing to avoid",
+		"nothing to avoid on Dataflow; on Flink only where the transform is constructed after all that keeps state: what is constructed later gets another number (flink_operator_changed)",
 	}},
 	{OutputRemoved, Rule{
 		"a transform has an output less",
@@ -404,22 +423,22 @@ var rules = []kindRule{
 	}},
 	{StateAdded, Rule{
 		"a cell was added: it begins empty",
-		suggests(NoEffect, beamNoModel), suggests(NoEffect, flinkStateIDs),
+		suggests(NoEffect, noStateCheck), suggests(NoEffect, flinkStateIDs),
 		"nothing to avoid: read nothing as the first value",
 	}},
 	{StateRemoved, Rule{
 		"a cell was removed: what is in it stays stored, and nobody reads or clears it",
-		suggests(LosesState, beamNoModel), suggests(LosesState, flinkStateIDs),
+		suggests(LosesState, noStateCheck), suggests(LosesState, flinkStateIDs),
 		"leave the field in and clear the cell when its key is seen",
 	}},
 	{StateRenamed, Rule{
 		"a cell has another id: the new one begins empty, and the old one stays stored",
-		suggests(LosesState, beamNoModel), suggests(LosesState, flinkStateIDs),
+		suggests(LosesState, noStateCheck), suggests(LosesState, flinkStateIDs),
 		"keep the id",
 	}},
 	{StateKindChanged, Rule{
 		"the id stands for another kind of cell: its bytes are read by other rules",
-		suggests(Misreads, beamNoModel), suggests(Misreads, flinkDataType),
+		suggests(Misreads, noStateCheck), suggests(Misreads, flinkDataType),
 		newCell,
 	}},
 	{StateCoderChanged, Rule{
