@@ -66,6 +66,7 @@ soak: ## Run the long tests: millions of elements, and gigabytes of messages, in
 
 .PHONY: freeze
 freeze: ## Keep what the release TAG is known by and stores, in golden/release/TAG.
+	@go run ./golden/freeze "$(TAG)" # refuses a bad tag before the tests run
 	@# What is copied must be that of the code.
 	go test ./golden/... ./pkg/coders ./pkg/compat/... ./pkg/transforms ./pkg/state
 	go test -run '^TestWriteCells$$' ./pkg/state -write-cells "$(CURDIR)/out/freeze"

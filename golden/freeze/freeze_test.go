@@ -225,6 +225,9 @@ func TestFreeze(t *testing.T) {
 		t.Errorf("the manifest: %v", err)
 	}
 	manifest := read(t, root, manifestFile)
+	if err := freeze(root, []string{"v0.1.0"}, &out); err == nil || !strings.Contains(err.Error(), "is there already") {
+		t.Errorf("the tag alone: %v", err)
+	}
 	if err := freeze(root, []string{cells(t), "v0.1.0"}, &out); err == nil || !strings.Contains(err.Error(), "is there already") {
 		t.Errorf("a second time: %v", err)
 	}
@@ -330,10 +333,15 @@ func TestFreezeRefuses(t *testing.T) {
 		"outside of a repository":  {t.TempDir(), []string{cells(t), "v0.1.0"}},
 		"cells that are not there": {root, []string{filepath.Join(root, "none.json"), "v0.1.0"}},
 		"no cells":                 {root, []string{"", "v0.1.0"}},
+		"only an empty tag":        {root, []string{""}},
+		"only a bad tag":           {root, []string{"0.1.0"}},
 	} {
 		if err := freeze(tc.root, tc.args, &bytes.Buffer{}); err == nil || !strings.HasPrefix(err.Error(), "freeze: ") {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+	if err := freeze(root, []string{"v0.1.0"}, &bytes.Buffer{}); err != nil {
+		t.Errorf("a tag that can be frozen: %v", err)
 	}
 	if _, err := os.Stat(filepath.Join(root, releaseFolder)); !errors.Is(err, fs.ErrNotExist) || read(t, root, manifestFile) != before {
 		t.Errorf("a refusal wrote: %v", err)

@@ -2,7 +2,11 @@
 // code must read it and stay compatible with it. Run it from the root of the repository,
 // as `make freeze TAG=v1.2.3` does after the tests:
 //
+//	go run ./golden/freeze TAG
 //	go run ./golden/freeze CELLS TAG
+//
+// The first, which is there to be run before the tests, only says whether the tag can be
+// frozen.
 //
 // # Behaviour
 //
@@ -14,8 +18,8 @@
 //   - to cells/: the file CELLS, which the cells of pkg/state wrote, and whose form their
 //     tests know.
 //
-// A tag that has a
-// folder, or is no version (v1.2.3, v1.2.3-rc.1), is refused; then nothing is written.
+// A tag that has a folder, or is no version (v1.2.3, v1.2.3-rc.1), is refused; then
+// nothing is written.
 //
 // # Limits
 //
@@ -61,10 +65,10 @@ func main() {
 }
 
 func freeze(root string, args []string, out io.Writer) error {
-	if len(args) != 2 {
-		return errors.New("freeze: want the file that the cells wrote, and a tag")
+	if len(args) != 1 && len(args) != 2 {
+		return errors.New("freeze: want the file that the cells wrote, and a tag, or the tag alone to check it")
 	}
-	cells, tag := args[0], args[1]
+	tag := args[len(args)-1]
 	if !tagForm.MatchString(tag) {
 		return fmt.Errorf("freeze: %q is no tag: name one such as v1.2.3 or v1.2.3-rc.1", tag)
 	}
@@ -75,6 +79,10 @@ func freeze(root string, args []string, out io.Writer) error {
 	if _, err := os.Stat(filepath.Join(root, release)); !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("freeze: %s is there already, and what is frozen stays: choose another tag", release)
 	}
+	if len(args) == 1 {
+		return nil
+	}
+	cells := args[0]
 	parts := map[string]map[string][]byte{}
 	var err error
 	if parts["pipeline"], err = copyOf(os.DirFS(root), pipelineFolder+"/*.json"); err != nil {
