@@ -232,6 +232,17 @@ var cases = map[string]struct {
 	}, []want{{TransformAdded, "Second", "", "", "Second"}, {FlinkOperatorShared, "Sole", "", "Sole", "Second, Sole"}}},
 	"the only reader of an input renamed": {func(f *Fingerprint) { get(f, "Sole").Name = "Soul" },
 		[]want{{StatefulTransformRenamed, "Soul", "", "Sole", "Soul"}}},
+	"a step that begins to keep something": {func(f *Fingerprint) {
+		t := get(f, "Parse/a.parseFn")
+		t.FlinkOperator, t.State = "n1", []State{{ID: "v", Kind: "bag"}}
+	}, []want{{StateAdded, "Parse/a.parseFn", "state v", "", "bag"}}},
+	"another key of a step that keeps nothing": {func(f *Fingerprint) {
+		get(f, "Join/e7_inject0").Inputs[0].Coder = kv(simple("varint"), message("Event", "encode"))
+	}, []want{{InputTypeChanged, "Join/e7_inject0", "input i0", "KV<bytes, *pb.Event>", "KV<varint, *pb.Event>"}}},
+	"cells added in another order": {func(f *Fingerprint) {
+		t := get(f, "Agent/a.agentFn")
+		t.State = append(slices.Clone(t.State), State{ID: "z", Kind: "bag"}, State{ID: "a", Kind: "bag"})
+	}, []want{{StateAdded, "Agent/a.agentFn", "state a", "", "bag"}, {StateAdded, "Agent/a.agentFn", "state z", "", "bag"}}},
 	"an input added": {func(f *Fingerprint) {
 		t := get(f, "Join/a.joinFn")
 		t.Inputs = append(t.Inputs, Collection{Tag: "i2", Coder: simple("bytes")})
@@ -383,6 +394,115 @@ func TestCheck(t *testing.T) {
 	for _, k := range Kinds() {
 		if !seen[k] {
 			t.Errorf("no case produces %s", k)
+		}
+	}
+}
+
+// Transforms that only their names, cells and sources tell apart.
+func TestCheckOfOneDoFn(t *testing.T) {
+	step := func(name, from, cell string) Transform {
+		return Transform{
+			Name: name, Kind: parDo, Fn: &Fn{Name: "f"}, State: []State{{ID: cell, Kind: "value"}},
+			Inputs: []Collection{{Tag: "i0", From: from, Coder: simple("bytes")}},
+		}
+	}
+	group := func(name, from string) Transform {
+		t := step(name, from, "")
+		t.Kind, t.Fn, t.State = "beam:transform:group_by_key:v1", nil, nil
+		return t
+	}
+	other := func(t Transform) Transform {
+		t.Fn = &Fn{Name: "g"}
+		return t
+	}
+	for name, tc := range map[string]struct {
+		old, new []Transform
+		want     []want
+	}{
+		"two renamed, by their sources": {
+			[]Transform{step("A", "a", "v"), step("B", "b", "v")}, []Transform{step("C", "b", "v"), step("D", "a", "v")},
+			[]want{{StatefulTransformRenamed, "C", "", "B", "C"}, {StatefulTransformRenamed, "D", "", "A", "D"}},
+		},
+		"one of two renamed, the other removed": {
+			[]Transform{step("A", "a", "v"), step("B", "b", "v")}, []Transform{step("C", "b", "v")},
+			[]want{{StatefulTransformRemoved, "A", "", "A", ""}, {StatefulTransformRenamed, "C", "", "B", "C"}},
+		},
+		"two removed, one with another source added": {
+			[]Transform{step("A", "a", "v"), step("B", "b", "v")}, []Transform{step("C", "c", "v")},
+			[]want{
+				{StatefulTransformRemoved, "B", "", "B", ""},
+				{StatefulTransformRenamed, "C", "", "A", "C"}, {InputRewired, "C", "input i0", "a", "c"},
+			},
+		},
+		"without code, renamed and rewired": {
+			[]Transform{group("A/G", "a")}, []Transform{group("A/H", "b")},
+			[]want{{StatefulTransformRemoved, "A/G", "", "A/G", ""}, {StatefulTransformAdded, "A/H", "", "", "A/H"}},
+		},
+		"without code, in another scope and rewired": {
+			[]Transform{group("A/G", "a")}, []Transform{group("B/G", "b")},
+			[]want{{StatefulTransformRenamed, "B/G", "", "A/G", "B/G"}, {InputRewired, "B/G", "input i0", "a", "b"}},
+		},
+		"other code in another scope": {
+			[]Transform{step("A/f", "a", "v")}, []Transform{other(step("B/g", "a", "v"))},
+			[]want{{StatefulTransformRemoved, "A/f", "", "A/f", ""}, {StatefulTransformAdded, "B/g", "", "", "B/g"}},
+		},
+		"other code in the same scope": {
+			[]Transform{step("A/f", "a", "v")}, []Transform{other(step("A/g", "a", "v"))},
+			[]want{{StatefulTransformRenamed, "A/g", "", "A/f", "A/g"}, {FnChanged, "A/g", "", "f", "g"}},
+		},
+		"two could have moved to one number": {
+			[]Transform{step("N", "a", "v"), step("N'1", "a", "v"), step("N'2", "a", "w")},
+			[]Transform{step("N", "a", "w"), step("N'1", "a", "w"), step("N'2", "a", "v")},
+			[]want{
+				{NumberedTransformMoved, "N", "", "N'2", "N"},
+				{StateRenamed, "N'1", "state v", "v", "w"},
+				{NumberedTransformMoved, "N'2", "", "N", "N'2"},
+			},
+		},
+		"none moved to the number of one that stayed": {
+			[]Transform{step("N", "a", "v"), step("N'1", "a", "v")}, []Transform{step("N", "a", "w"), step("N'1", "a", "v")},
+			[]want{{StateRenamed, "N", "state v", "v", "w"}},
+		},
+		"moved to a new number": {
+			[]Transform{step("N", "a", "v"), step("A", "a", "v")}, []Transform{step("N", "a", "w"), step("N'1", "a", "v")},
+			[]want{{StatefulTransformRemoved, "A", "", "A", ""}, {NumberedTransformMoved, "N'1", "", "N", "N'1"}},
+		},
+		"rewired, one of several before": {
+			[]Transform{step("N", "a", "v"), step("N'1", "b", "w")}, []Transform{step("N", "b", "v")},
+			[]want{{NumberedTransformRewired, "N", "input i0", "a", "b"}, {StatefulTransformRemoved, "N'1", "", "N'1", ""}},
+		},
+		"rewired, one of several now": {
+			[]Transform{step("N", "a", "v")}, []Transform{step("N", "b", "v"), step("N'1", "c", "w")},
+			[]want{{NumberedTransformRewired, "N", "input i0", "a", "b"}, {StatefulTransformAdded, "N'1", "", "", "N'1"}},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			found := Check(Fingerprint{Format, tc.old}, Fingerprint{Format, tc.new})
+			if diff := cmp.Diff(tc.want, wants(found)); diff != "" {
+				t.Errorf("(-want +found):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestStateful(t *testing.T) {
+	for name, tc := range map[string]struct {
+		transform Transform
+		want      bool
+	}{
+		"nothing":        {Transform{Kind: parDo, Fn: &Fn{Name: "f"}, Inputs: []Collection{{Tag: "i0"}}}, false},
+		"cells":          {Transform{Kind: parDo, State: []State{{ID: "v"}}}, true},
+		"timers":         {Transform{Kind: parDo, Timers: []Timer{{Family: "f"}}}, true},
+		"side inputs":    {Transform{Kind: parDo, SideInputs: []Collection{{Tag: "i1"}}}, true},
+		"a restriction":  {Transform{Kind: parDo, Restriction: new(simple("bytes"))}, true},
+		"GroupByKey":     {Transform{Kind: "beam:transform:group_by_key:v1"}, true},
+		"CombinePerKey":  {Transform{Kind: "beam:transform:combine_per_key:v1"}, true},
+		"Reshuffle":      {Transform{Kind: "beam:transform:reshuffle:v1"}, true},
+		"Flatten":        {Transform{Kind: "beam:transform:flatten:v1"}, false},
+		"an accumulator": {Transform{Kind: parDo, Accumulator: new(simple("bytes"))}, false},
+	} {
+		if got := tc.transform.Stateful(); got != tc.want {
+			t.Errorf("%s: %t", name, got)
 		}
 	}
 }

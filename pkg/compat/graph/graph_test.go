@@ -386,6 +386,9 @@ func TestErrors(t *testing.T) {
 	if _, err := graph.Fingerprint(beam.NewPipeline()); err == nil || !strings.HasPrefix(err.Error(), "graph: ") {
 		t.Errorf("an empty pipeline: %v", err)
 	}
+	if _, err := graph.Fingerprint(nil); err == nil || !strings.HasPrefix(err.Error(), "graph: cannot translate the pipeline: ") {
+		t.Errorf("no pipeline: %v", err)
+	}
 }
 
 func BenchmarkFingerprint(b *testing.B) {
