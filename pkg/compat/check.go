@@ -284,11 +284,21 @@ func (c *checker) shared(o, n *Transform) {
 	if o.FlinkOperator == "" || o.FlinkOperator != n.FlinkOperator || len(o.Inputs) == 0 || len(n.Inputs) == 0 {
 		return
 	}
-	old, now := slices.Clone(c.oldReaders[o.Inputs[0].From]), c.newReaders[n.Inputs[0].From]
-	for i, name := range old {
-		old[i] = cmp.Or(c.now[name], name)
+	label := func(name string, t *Transform) string {
+		if t.FlinkOperator == "" {
+			return name + " (keeps nothing)" // all such are one stage
+		}
+		return name
+	}
+	var old, now []string
+	for _, name := range c.oldReaders[o.Inputs[0].From] {
+		old = append(old, label(cmp.Or(c.now[name], name), c.old[name]))
+	}
+	for _, name := range c.newReaders[n.Inputs[0].From] {
+		now = append(now, label(name, c.new[name]))
 	}
 	slices.Sort(old)
+	slices.Sort(now)
 	if max(len(old), len(now)) > 1 && !slices.Equal(old, now) {
 		c.add(FlinkOperatorShared, n.Name, "", strings.Join(old, ", "), strings.Join(now, ", "))
 	}

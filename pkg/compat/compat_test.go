@@ -221,7 +221,7 @@ var cases = map[string]struct {
 		[]want{{FlinkOperatorChanged, "Agent/a.agentFn", "", "n2", "n3"}}},
 	"another one on the input of a stateful one": {func(f *Fingerprint) {
 		f.Transforms = append(f.Transforms, Transform{Name: "Log", Kind: parDo, Inputs: slices.Clone(get(f, "Sole").Inputs)})
-	}, []want{{TransformAdded, "Log", "", "", "Log"}, {FlinkOperatorShared, "Sole", "", "Sole", "Log, Sole"}}},
+	}, []want{{TransformAdded, "Log", "", "", "Log"}, {FlinkOperatorShared, "Sole", "", "Sole", "Log (keeps nothing), Sole"}}},
 	"another one on the input of a stateful one, which is no ParDo": {func(f *Fingerprint) {
 		f.Transforms = append(f.Transforms, Transform{Name: "Log", Kind: flatten, Inputs: slices.Clone(get(f, "Sole").Inputs)})
 	}, []want{{TransformAdded, "Log", "", "", "Log"}}},
@@ -482,6 +482,25 @@ func TestCheckOfOneDoFn(t *testing.T) {
 				t.Errorf("(-want +found):\n%s", diff)
 			}
 		})
+	}
+}
+
+// It gets a stage of its own, which others on that input had before.
+func TestCheckOfReaderThatBeginsToKeepSomething(t *testing.T) {
+	pipeline := func() Fingerprint {
+		in := []Collection{{Tag: "i0", From: "a[i0]", Coder: simple("bytes")}}
+		return Fingerprint{Format, []Transform{
+			{Name: "A", Kind: parDo, Inputs: in},
+			{Name: "B", Kind: parDo, Inputs: in, FlinkOperator: "n1", State: []State{{ID: "v", Kind: "bag"}}},
+		}}
+	}
+	now := pipeline()
+	now.Transforms[0].FlinkOperator, now.Transforms[0].State = "n1", now.Transforms[1].State
+	if diff := cmp.Diff([]want{
+		{StateAdded, "A", "state v", "", "bag"},
+		{FlinkOperatorShared, "B", "", "A (keeps nothing), B", "A, B"},
+	}, wants(Check(pipeline(), now))); diff != "" {
+		t.Error(diff)
 	}
 }
 
