@@ -394,12 +394,11 @@ const (
 	inject        = "beam:go:transform:inject:v1"
 )
 
-// groupsOf are those of an input of n that came from old and comes from now.
-func groupsOf(n *Transform, side bool, old, now string) []string {
+// groupsOf are those of an input, or side input, of n that came from old and comes from
+// now.
+func groupsOf(n *Transform, old, now string) []string {
 	var groups []string
 	switch {
-	case side:
-		groups = append(groups, "side inputs of "+n.Name)
 	case n.Fn != nil && n.Fn.Name == inject:
 		step, _, _ := strings.Cut(path.Base(n.Name), "_") // e7_inject0 is the first input of e7
 		groups = append(groups, "inputs of "+path.Join(path.Dir(n.Name), step))
@@ -418,14 +417,8 @@ func producer(from string) (transform, tag string) {
 	return from[:at], from[at:]
 }
 
-// alike is the group of the transforms that n could exchange its name with; empty where
-// that would do no harm.
-func (c *checker) alike(n *Transform) string {
-	if !c.lead[n.Name] {
-		return ""
-	}
-	return "inputs of " + c.shape(n, false, true)
-}
+// alike is the group of the transforms that n could exchange its name with.
+func (c *checker) alike(n *Transform) string { return "inputs of " + c.shape(n, false, true) }
 
 // leading are the transforms that keep state, and all that they get their inputs from.
 func leading(all map[string]*Transform) map[string]bool {
@@ -466,7 +459,7 @@ func (c *checker) leave() {
 					now = after.From
 				}
 				if old != now {
-					for _, group := range groupsOf(n, side, old, now) {
+					for _, group := range groupsOf(n, old, now) {
 						c.left[place{group, old}] = true
 					}
 					if !side {
@@ -481,8 +474,8 @@ func (c *checker) leave() {
 }
 
 // exchanged reports whether an input now comes from where another one came from.
-func (c *checker) exchanged(n *Transform, side bool, old, now string) bool {
-	return slices.ContainsFunc(groupsOf(n, side, old, now), func(group string) bool { return c.left[place{group, now}] })
+func (c *checker) exchanged(n *Transform, old, now string) bool {
+	return slices.ContainsFunc(groupsOf(n, old, now), func(group string) bool { return c.left[place{group, now}] })
 }
 
 func (c *checker) inputs(o, n *Transform) {
@@ -501,7 +494,7 @@ func (c *checker) inputs(o, n *Transform) {
 			switch {
 			case c.numbered(n.Name) && (o.Stateful() || n.Stateful()):
 				kind = NumberedTransformRewired
-			case c.exchanged(n, false, old, after.From):
+			case c.exchanged(n, old, after.From):
 				kind = InputOrderChanged
 			case c.lead[n.Name] && c.left[place{c.alike(n), after.From}]:
 				kind = TransformExchanged
@@ -566,7 +559,7 @@ func (c *checker) sideInputs(o, n *Transform) {
 		}
 		if old := c.source(before.From); old != after.From {
 			kind := SideInputRewired
-			if c.exchanged(n, true, old, after.From) {
+			if c.exchanged(n, old, after.From) {
 				kind = InputOrderChanged
 			}
 			c.add(kind, n.Name, subject, before.From, after.From)

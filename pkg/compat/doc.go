@@ -42,6 +42,10 @@
 // Reshuffle, have parts that the SDK names after the number of the edge (e7_gbk): a
 // transform that is added before them renames those parts.
 //
+// On Flink, steps that read one PCollection share an operator id but for a counter whose
+// order nobody can foresee. Check reports when these steps change, not when their order
+// does. Give each DoFn with state an input of its own.
+//
 // # Differences
 //
 // Dataflow has the last word when it checks a replacement job, and checks more, such as

@@ -311,7 +311,7 @@ func TestChecksOfRealPipelines(t *testing.T) {
 			for _, name := range []string{"main", "a", "b", "c"} {
 				cols[name] = beam.ParDo(s.Scope(name), emptied, beam.Create(s.Scope(name), &pb.AgentEnvelope{}))
 			}
-			beam.ParDo(s.Scope("Side"), &textsFn{}, cols["main"], beam.SideInput{Input: cols[order[0]]}, beam.SideInput{Input: cols[order[1]]})
+			beam.ParDo(s.Scope("Side"), &textsFn{}, cols[order[0]], beam.SideInput{Input: cols[order[1]]}, beam.SideInput{Input: cols[order[2]]})
 		}
 	}
 	outputs := func(swap bool) func(s beam.Scope) {
@@ -322,6 +322,15 @@ func TestChecksOfRealPipelines(t *testing.T) {
 			}
 			beam.GroupByKey(s.Scope("A"), beam.ParDo(s.Scope("A"), keyed, a))
 			beam.ParDo(s.Scope("B"), passOn, b)
+		}
+	}
+	flatOutputs := func(swap bool) func(s beam.Scope) {
+		return func(s beam.Scope) {
+			a, b := beam.ParDo2(s, split, beam.Create(s, &pb.AgentEnvelope{}))
+			if swap {
+				a, b = b, a
+			}
+			beam.Flatten(s, a, b)
 		}
 	}
 	named := func(order ...string) func(s beam.Scope) {
@@ -346,13 +355,15 @@ func TestChecksOfRealPipelines(t *testing.T) {
 			compat.TransformAdded, compat.TransformAdded, compat.TransformAdded,
 			compat.TransformRenamed, compat.TransformRenamed, compat.StatefulTransformRenamed, compat.TransformRenamed, compat.TransformRenamed,
 		}},
-		"inputs of a Flatten exchanged": {flat, flatSwapped, []compat.Kind{compat.InputRewired, compat.InputRewired}},
-		"named ones exchanged":          {named("East", "West"), named("West", "East"), []compat.Kind{compat.TransformExchanged, compat.FlinkOperatorChanged, compat.TransformExchanged, compat.FlinkOperatorChanged}},
-		"side inputs exchanged":         {sides("a", "b"), sides("b", "a"), []compat.Kind{compat.InputOrderChanged, compat.InputOrderChanged}},
-		"side inputs shifted":           {sides("a", "b"), sides("b", "c"), []compat.Kind{compat.InputOrderChanged, compat.SideInputRewired}},
-		"a side input from elsewhere":   {sides("a", "b"), sides("a", "c"), []compat.Kind{compat.SideInputRewired}},
-		"outputs of one type exchanged": {outputs(false), outputs(true), []compat.Kind{compat.InputOrderChanged, compat.InputOrderChanged}},
-		"the same":                      {everything, everything, nil},
+		"inputs of a Flatten exchanged":      {flat, flatSwapped, []compat.Kind{compat.InputRewired, compat.InputRewired}},
+		"named ones exchanged":               {named("East", "West"), named("West", "East"), []compat.Kind{compat.TransformExchanged, compat.FlinkOperatorChanged, compat.TransformExchanged, compat.FlinkOperatorChanged}},
+		"outputs exchanged before a Flatten": {flatOutputs(false), flatOutputs(true), []compat.Kind{compat.InputRewired, compat.InputRewired}},
+		"side inputs exchanged":              {sides("main", "a", "b"), sides("main", "b", "a"), []compat.Kind{compat.InputOrderChanged, compat.InputOrderChanged}},
+		"side inputs shifted":                {sides("main", "a", "b"), sides("main", "b", "c"), []compat.Kind{compat.InputOrderChanged, compat.SideInputRewired}},
+		"main and side input exchanged":      {sides("main", "a", "b"), sides("a", "main", "b"), []compat.Kind{compat.FlinkOperatorChanged, compat.InputOrderChanged, compat.InputOrderChanged}},
+		"a side input from elsewhere":        {sides("main", "a", "b"), sides("main", "a", "c"), []compat.Kind{compat.SideInputRewired}},
+		"outputs of one type exchanged":      {outputs(false), outputs(true), []compat.Kind{compat.InputOrderChanged, compat.InputOrderChanged}},
+		"the same":                           {everything, everything, nil},
 		"a stateless step at the end": {one, func(s beam.Scope) {
 			one(s)
 			beam.ParDo(s.Scope("Later"), passOn, beam.Create(s.Scope("Later"), &pb.AgentEnvelope{}))
