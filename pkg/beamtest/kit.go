@@ -39,7 +39,6 @@ package beamtest
 import (
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"reflect"
 	"slices"
@@ -220,17 +219,11 @@ func (k *Kit) Values(key, cell string) (values []any, err error) {
 	if !ok {
 		return nil, fmt.Errorf("beamtest: the DoFn has no cell %q", cell)
 	}
-	r := &chunkReader{chunks: k.state[k.scope(key)][addr{cell: cell}]}
-	for {
-		value, err := c.dec.Decode(r)
-		if errors.Is(err, io.EOF) {
-			return values, nil
-		}
-		if err != nil {
-			return nil, fmt.Errorf("beamtest: cell %s: %w", cell, err)
-		}
-		values = append(values, value.Elm)
+	values, err = c.decodeAll(&chunkReader{chunks: k.state[k.scope(key)][addr{cell: cell}]})
+	if err != nil {
+		return nil, fmt.Errorf("beamtest: cell %s: %w", cell, err)
 	}
+	return values, nil
 }
 
 // SetBytes sets what [Kit.Bytes] returns, for state that another program left. An empty

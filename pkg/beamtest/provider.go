@@ -7,6 +7,7 @@ import (
 	"reflect"
 
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/core/funcx"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/core/graph"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/core/graph/coder"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/core/runtime/exec"
@@ -81,6 +82,20 @@ func coderOf(t reflect.Type) (c *coder.Coder, err error) {
 		}
 	}
 	return nil, fmt.Errorf("beam has no coder for %v", t)
+}
+
+// decodeAll decodes values up to the end of r.
+func (c *cell) decodeAll(r io.Reader) (values []any, err error) {
+	for {
+		value, err := c.dec.Decode(r)
+		if errors.Is(err, io.EOF) {
+			return values, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		values = append(values, value.Elm)
+	}
 }
 
 // provider is a state.Provider for one call. As that of the SDK, it asks the runner once
@@ -164,16 +179,8 @@ func (p *provider) ReadBagState(id string) ([]any, []state.Transaction, error) {
 	}
 	items, ok := p.bags[id]
 	if !ok {
-		r := p.reader(id)
-		for {
-			item, err := c.dec.Decode(r)
-			if errors.Is(err, io.EOF) {
-				break
-			}
-			if err != nil {
-				return nil, nil, err
-			}
-			items = append(items, item.Elm)
+		if items, err = c.decodeAll(p.reader(id)); err != nil {
+			return nil, nil, err
 		}
 		set(&p.bags, id, items)
 	}
@@ -222,32 +229,28 @@ func (p *provider) add(t state.Transaction) error {
 
 func (p *provider) combineFn(id string) *graph.CombineFn { return p.overlay.kit.cells[id].combineFn }
 
-func (p *provider) CreateAccumulatorFn(id string) reflectx.Func {
-	if f := p.combineFn(id).CreateAccumulatorFn(); f != nil {
-		return f.Fn
+// callable is nil for a method that the CombineFn does not have.
+func callable(f *funcx.Fn) reflectx.Func {
+	if f == nil {
+		return nil
 	}
-	return nil
+	return f.Fn
+}
+
+func (p *provider) CreateAccumulatorFn(id string) reflectx.Func {
+	return callable(p.combineFn(id).CreateAccumulatorFn())
 }
 
 func (p *provider) AddInputFn(id string) reflectx.Func {
-	if f := p.combineFn(id).AddInputFn(); f != nil {
-		return f.Fn
-	}
-	return nil
+	return callable(p.combineFn(id).AddInputFn())
 }
 
 func (p *provider) MergeAccumulatorsFn(id string) reflectx.Func {
-	if f := p.combineFn(id).MergeAccumulatorsFn(); f != nil {
-		return f.Fn
-	}
-	return nil
+	return callable(p.combineFn(id).MergeAccumulatorsFn())
 }
 
 func (p *provider) ExtractOutputFn(id string) reflectx.Func {
-	if f := p.combineFn(id).ExtractOutputFn(); f != nil {
-		return f.Fn
-	}
-	return nil
+	return callable(p.combineFn(id).ExtractOutputFn())
 }
 
 func (p *provider) ReadMapStateValue(string, any) (any, []state.Transaction, error) {

@@ -72,7 +72,16 @@ type stored[M migrate.Message] struct {
 	found    bool   // there is something in the cell
 	from     uint32 // the version that this call found, 0 if it was current
 	migrated bool   // what is in the cell has that version still
+	written  int    // Changes of a bounded content at its last save
 	err      error  // of an RPC: nobody knows what it left
+}
+
+// bounded is a memory or a replay cache: it counts what is done to it.
+type bounded[M migrate.Message] interface {
+	Changes() int
+	Empty() bool
+	Blob() M
+	Clear()
 }
 
 // Migrated reports whether Open found a message of an older version, and of which. It says
@@ -110,6 +119,22 @@ func (s *stored[M]) commit(changed bool, content func() (m M, present bool)) err
 	if m, present := content(); present {
 		return s.write(m)
 	}
+	return s.clear()
+}
+
+// save is commit of a content that counts its changes; an empty one clears the cell.
+func (s *stored[M]) save(b bounded[M]) error {
+	if err := s.commit(b.Changes() != s.written, func() (M, bool) { return b.Blob(), !b.Empty() }); err != nil {
+		return err
+	}
+	s.written = b.Changes()
+	return nil
+}
+
+// drop empties the content and the cell, which may hold a blob without entries, too.
+func (s *stored[M]) drop(b bounded[M]) error {
+	b.Clear()
+	s.written = b.Changes()
 	return s.clear()
 }
 

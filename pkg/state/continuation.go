@@ -23,9 +23,5 @@ func (c *Continuation) Open(sp beamstate.Provider) (*Handle[*pb.Continuation], e
 }
 
 func (c *Continuation) open(sp beamstate.Provider, _ int64) (func() error, error) {
-	h, err := c.Open(sp)
-	if err != nil {
-		return nil, err
-	}
-	return h.wipe, nil
+	return wiper(c.Open(sp))
 }

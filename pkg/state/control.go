@@ -30,9 +30,5 @@ func (c *Control) Open(sp beamstate.Provider) (*Handle[*runtimepb.KeyControl], e
 }
 
 func (c *Control) open(sp beamstate.Provider, _ int64) (func() error, error) {
-	h, err := c.Open(sp)
-	if err != nil {
-		return nil, err
-	}
-	return h.wipe, nil
+	return wiper(c.Open(sp))
 }

@@ -21,8 +21,6 @@ func (Memory) StateKey() string { return memoryID }
 type MemoryHandle struct {
 	*memory.Memory
 	*stored[*pb.MemoryBlob]
-
-	written int // Changes at the last Commit
 }
 
 // Open reads the memory. Now, in ms, stamps the entries that are used from here on: take
@@ -45,22 +43,12 @@ func (c *Memory) Open(sp beamstate.Provider, nowMS int64) (*MemoryHandle, error)
 
 // Commit writes the memory if it has changed, or clears the cell if nothing is left. An
 // error must fail the bundle.
-func (h *MemoryHandle) Commit() error {
-	if err := h.commit(h.Changes() != h.written, func() (*pb.MemoryBlob, bool) { return h.Blob(), !h.Empty() }); err != nil {
-		return err
-	}
-	h.written = h.Changes()
-	return nil
-}
+func (h *MemoryHandle) Commit() error { return h.save(h.Memory) }
 
 func (c *Memory) open(sp beamstate.Provider, nowMS int64) (func() error, error) {
 	h, err := c.Open(sp, nowMS)
 	if err != nil {
 		return nil, err
 	}
-	return func() error {
-		h.Clear()
-		h.written = h.Changes()
-		return h.clear() // of a blob without entries, too
-	}, nil
+	return func() error { return h.drop(h.Memory) }, nil
 }

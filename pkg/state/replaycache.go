@@ -22,8 +22,6 @@ func (ReplayCache) StateKey() string { return replayCacheID }
 type ReplayCacheHandle struct {
 	*replay.Cache
 	*stored[*pb.LlmCacheBlob]
-
-	written int // Changes at the last Commit
 }
 
 // Open reads the cache. Now, in ms, stamps entries and ends their life: take it from the
@@ -45,22 +43,12 @@ func (c *ReplayCache) Open(sp beamstate.Provider, nowMS int64) (*ReplayCacheHand
 
 // Commit writes the cache if it has changed, or clears the cell if nothing is left. An
 // error must fail the bundle.
-func (h *ReplayCacheHandle) Commit() error {
-	if err := h.commit(h.Changes() != h.written, func() (*pb.LlmCacheBlob, bool) { return h.Blob(), !h.Empty() }); err != nil {
-		return err
-	}
-	h.written = h.Changes()
-	return nil
-}
+func (h *ReplayCacheHandle) Commit() error { return h.save(h.Cache) }
 
 func (c *ReplayCache) open(sp beamstate.Provider, nowMS int64) (func() error, error) {
 	h, err := c.Open(sp, nowMS)
 	if err != nil {
 		return nil, err
 	}
-	return func() error {
-		h.Clear()
-		h.written = h.Changes()
-		return h.clear() // of a blob without entries, too
-	}, nil
+	return func() error { return h.drop(h.Cache) }, nil
 }

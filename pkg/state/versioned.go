@@ -42,11 +42,7 @@ type versionedAt[M migrate.Message] struct {
 }
 
 func (c versionedAt[M]) open(sp beamstate.Provider, _ int64) (func() error, error) {
-	h, err := c.Open(sp, c.schema)
-	if err != nil {
-		return nil, err
-	}
-	return h.wipe, nil
+	return wiper(c.Open(sp, c.schema))
 }
 
 // Handle is a cell with one message during one call.
@@ -156,7 +152,13 @@ func (h *Handle[M]) Commit() error {
 	return nil
 }
 
-func (h *Handle[M]) wipe() error {
-	h.Clear()
-	return h.Commit()
+// wiper makes of what Open returned what the open of a Cell returns.
+func wiper[M migrate.Message](h *Handle[M], err error) (func() error, error) {
+	if err != nil {
+		return nil, err
+	}
+	return func() error {
+		h.Clear()
+		return h.Commit()
+	}, nil
 }
