@@ -375,15 +375,16 @@ func TestReasonsAreTheClosedList(t *testing.T) {
 		"unsigned_intent":     "unsigned_intent",
 		"bad_signature":       "bad_signature",
 		"unknown_signing_key": "unknown_signing_key",
-		"activation_error": "error, panic, exit, memory_overflow, too_many_intents, invalid_text, output_too_large, " +
-			"snapshot_too_large",
+		"activation_error": "error, panic, exit, rejected, snapshot_version, memory_overflow, too_many_intents, " +
+			"invalid_text, output_too_large, snapshot_too_large",
 		"activation_timeout": "limit",
 		"orphaned_result": "no_continuation, unknown_intent, approval_too_late, intent_expired, kind_mismatch, " +
 			"identity_mismatch",
 		"adapter_mismatch":  "adapter_mismatch",
 		"suspended":         "rejected",
 		"deferred_overflow": "count, bytes",
-		"hitl_timeout":      "dropped, policy_error",
+		"budget_exceeded":   "tokens, activations",
+		"hitl_timeout":      "dropped, policy_error, endless",
 	}
 	got := map[deadletter.Reason]string{}
 	for _, r := range deadletter.Reasons() {

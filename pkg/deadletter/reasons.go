@@ -45,6 +45,8 @@ const (
 	Suspended Reason = "suspended"
 	// DeferredOverflow: an event during a suspension that has deferred its fill. RunAgent.
 	DeferredOverflow Reason = "deferred_overflow"
+	// BudgetExceeded: an activation, or its key, has used up its budget. RunAgent.
+	BudgetExceeded Reason = "budget_exceeded"
 	// HITLTimeout: no human answered before the deadline. RunAgent.
 	HITLTimeout Reason = "hitl_timeout"
 )
@@ -86,6 +88,8 @@ const (
 	Sign Code = "sign"
 	// TooLarge: the encoded message is larger than the limit.
 	TooLarge Code = "too_large"
+	// SnapshotVersion: the stored snapshot has a version that the agent cannot migrate.
+	SnapshotVersion Code = "snapshot_version"
 	// MemoryOverflow: a value that cannot fit into memory alone.
 	MemoryOverflow Code = "memory_overflow"
 	// TooManyIntents: an activation staged more intents than the limit.
@@ -110,16 +114,22 @@ const (
 	KindMismatch Code = "kind_mismatch"
 	// IdentityMismatch: another seq or entity key than the intent's.
 	IdentityMismatch Code = "identity_mismatch"
-	// Rejected: WhileSuspended is Reject.
+	// Rejected: WhileSuspended is Reject; or the agent called its input unusable.
 	Rejected Code = "rejected"
 	// Count: as many events are deferred as the limit allows.
 	Count Code = "count"
 	// Bytes: as many bytes of events are deferred as the limit allows.
 	Bytes Code = "bytes"
+	// Tokens: the model calls of an activation used more tokens than the limit.
+	Tokens Code = "tokens"
+	// Activations: the key has had as many activations in the hour as the limit allows.
+	Activations Code = "activations"
 	// Dropped: the timeout policy said Drop.
 	Dropped Code = "dropped"
 	// PolicyError: the timeout policy failed.
 	PolicyError Code = "policy_error"
+	// Endless: the suspension timed out more often in a row than the limit allows.
+	Endless Code = "endless"
 )
 
 var codes = map[Reason][]Code{
@@ -134,8 +144,8 @@ var codes = map[Reason][]Code{
 	BadSignature:      {Code(BadSignature)},
 	UnknownSigningKey: {Code(UnknownSigningKey)},
 	ActivationError: {
-		Failed, Panicked, Exited, MemoryOverflow, TooManyIntents, InvalidText,
-		OutputTooLarge, SnapshotTooLarge,
+		Failed, Panicked, Exited, Rejected, SnapshotVersion, MemoryOverflow, TooManyIntents,
+		InvalidText, OutputTooLarge, SnapshotTooLarge,
 	},
 	ActivationTimeout: {Limit},
 	OrphanedResult: {
@@ -145,7 +155,8 @@ var codes = map[Reason][]Code{
 	AdapterMismatch:  {Code(AdapterMismatch)},
 	Suspended:        {Rejected},
 	DeferredOverflow: {Count, Bytes},
-	HITLTimeout:      {Dropped, PolicyError},
+	BudgetExceeded:   {Tokens, Activations},
+	HITLTimeout:      {Dropped, PolicyError, Endless},
 }
 
 // Reasons returns all reasons, sorted.

@@ -48,7 +48,22 @@ type KeyControl struct {
 	DeferredCount uint32 `protobuf:"varint,8,opt,name=deferred_count,json=deferredCount,proto3" json:"deferred_count,omitempty"`
 	DeferredBytes int64  `protobuf:"varint,9,opt,name=deferred_bytes,json=deferredBytes,proto3" json:"deferred_bytes,omitempty"`
 	// When the first attempt of the suspended activation started.
-	StartedMs     int64 `protobuf:"varint,10,opt,name=started_ms,json=startedMs,proto3" json:"started_ms,omitempty"`
+	StartedMs int64 `protobuf:"varint,10,opt,name=started_ms,json=startedMs,proto3" json:"started_ms,omitempty"`
+	// The due time of the TTL timer that is set; 0 if none is.
+	TtlArmedMs int64 `protobuf:"varint,11,opt,name=ttl_armed_ms,json=ttlArmedMs,proto3" json:"ttl_armed_ms,omitempty"`
+	// The version of the snapshot in the continuation, which the agent migrates itself.
+	SnapshotVersion uint32 `protobuf:"varint,12,opt,name=snapshot_version,json=snapshotVersion,proto3" json:"snapshot_version,omitempty"`
+	// The first 8 bytes of the sha256 of the latest event ids, the oldest first, so that
+	// an event that is delivered again is recognized.
+	RecentEventIds []uint64 `protobuf:"fixed64,13,rep,packed,name=recent_event_ids,json=recentEventIds,proto3" json:"recent_event_ids,omitempty"`
+	// The hour whose activations are counted: event time, in hours since 1970.
+	Hour              int64  `protobuf:"varint,14,opt,name=hour,proto3" json:"hour,omitempty"`
+	ActivationsInHour uint32 `protobuf:"varint,15,opt,name=activations_in_hour,json=activationsInHour,proto3" json:"activations_in_hour,omitempty"`
+	// How many timeouts and expiries there were without an event or an answer in between.
+	TimeoutsInRow uint32 `protobuf:"varint,16,opt,name=timeouts_in_row,json=timeoutsInRow,proto3" json:"timeouts_in_row,omitempty"`
+	// Ids of those pending intents that escalate an approval. An answer to one answers the
+	// approval that it stands for.
+	EscalationIds []string `protobuf:"bytes,17,rep,name=escalation_ids,json=escalationIds,proto3" json:"escalation_ids,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -153,6 +168,55 @@ func (x *KeyControl) GetStartedMs() int64 {
 	return 0
 }
 
+func (x *KeyControl) GetTtlArmedMs() int64 {
+	if x != nil {
+		return x.TtlArmedMs
+	}
+	return 0
+}
+
+func (x *KeyControl) GetSnapshotVersion() uint32 {
+	if x != nil {
+		return x.SnapshotVersion
+	}
+	return 0
+}
+
+func (x *KeyControl) GetRecentEventIds() []uint64 {
+	if x != nil {
+		return x.RecentEventIds
+	}
+	return nil
+}
+
+func (x *KeyControl) GetHour() int64 {
+	if x != nil {
+		return x.Hour
+	}
+	return 0
+}
+
+func (x *KeyControl) GetActivationsInHour() uint32 {
+	if x != nil {
+		return x.ActivationsInHour
+	}
+	return 0
+}
+
+func (x *KeyControl) GetTimeoutsInRow() uint32 {
+	if x != nil {
+		return x.TimeoutsInRow
+	}
+	return 0
+}
+
+func (x *KeyControl) GetEscalationIds() []string {
+	if x != nil {
+		return x.EscalationIds
+	}
+	return nil
+}
+
 // DeferredEvent is an event that arrived during a suspension and waits for its end. It
 // only ever gains fields.
 type DeferredEvent struct {
@@ -212,7 +276,7 @@ var File_beam_agents_runtime_v1_control_proto protoreflect.FileDescriptor
 
 const file_beam_agents_runtime_v1_control_proto_rawDesc = "" +
 	"\n" +
-	"$beam_agents/runtime/v1/control.proto\x12\x16beam_agents.runtime.v1\x1a beam_agents/v1/beam_agents.proto\"\xa6\x03\n" +
+	"$beam_agents/runtime/v1/control.proto\x12\x16beam_agents.runtime.v1\x1a beam_agents/v1/beam_agents.proto\"\xb0\x05\n" +
 	"\n" +
 	"KeyControl\x120\n" +
 	"\x14state_schema_version\x18\x01 \x01(\rR\x12stateSchemaVersion\x12\x10\n" +
@@ -226,7 +290,15 @@ const file_beam_agents_runtime_v1_control_proto_rawDesc = "" +
 	"\x0edeferred_bytes\x18\t \x01(\x03R\rdeferredBytes\x12\x1d\n" +
 	"\n" +
 	"started_ms\x18\n" +
-	" \x01(\x03R\tstartedMs\"d\n" +
+	" \x01(\x03R\tstartedMs\x12 \n" +
+	"\fttl_armed_ms\x18\v \x01(\x03R\n" +
+	"ttlArmedMs\x12)\n" +
+	"\x10snapshot_version\x18\f \x01(\rR\x0fsnapshotVersion\x12(\n" +
+	"\x10recent_event_ids\x18\r \x03(\x06R\x0erecentEventIds\x12\x12\n" +
+	"\x04hour\x18\x0e \x01(\x03R\x04hour\x12.\n" +
+	"\x13activations_in_hour\x18\x0f \x01(\rR\x11activationsInHour\x12&\n" +
+	"\x0ftimeouts_in_row\x18\x10 \x01(\rR\rtimeoutsInRow\x12%\n" +
+	"\x0eescalation_ids\x18\x11 \x03(\tR\rescalationIds\"d\n" +
 	"\rDeferredEvent\x12\x18\n" +
 	"\aarrival\x18\x01 \x01(\x03R\aarrival\x129\n" +
 	"\benvelope\x18\x02 \x01(\v2\x1d.beam_agents.v1.AgentEnvelopeR\benvelopeBVZTgithub.com/beamagents/beamagents-go/proto/beam_agents/runtime/v1;beamagentsruntimepbb\x06proto3"

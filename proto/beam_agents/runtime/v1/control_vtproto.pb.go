@@ -5,10 +5,10 @@
 package beamagentsruntimepb
 
 import (
+	binary "encoding/binary"
 	fmt "fmt"
 	v1 "github.com/beamagents/beamagents-go/proto/beam_agents/v1"
 	protohelpers "github.com/planetscale/vtprotobuf/protohelpers"
-	proto "google.golang.org/protobuf/proto"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	io "io"
 	unsafe "unsafe"
@@ -51,6 +51,53 @@ func (m *KeyControl) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if len(m.EscalationIds) > 0 {
+		for iNdEx := len(m.EscalationIds) - 1; iNdEx >= 0; iNdEx-- {
+			i -= len(m.EscalationIds[iNdEx])
+			copy(dAtA[i:], m.EscalationIds[iNdEx])
+			i = protohelpers.EncodeVarint(dAtA, i, uint64(len(m.EscalationIds[iNdEx])))
+			i--
+			dAtA[i] = 0x1
+			i--
+			dAtA[i] = 0x8a
+		}
+	}
+	if m.TimeoutsInRow != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.TimeoutsInRow))
+		i--
+		dAtA[i] = 0x1
+		i--
+		dAtA[i] = 0x80
+	}
+	if m.ActivationsInHour != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.ActivationsInHour))
+		i--
+		dAtA[i] = 0x78
+	}
+	if m.Hour != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Hour))
+		i--
+		dAtA[i] = 0x70
+	}
+	if len(m.RecentEventIds) > 0 {
+		for iNdEx := len(m.RecentEventIds) - 1; iNdEx >= 0; iNdEx-- {
+			i -= 8
+			binary.LittleEndian.PutUint64(dAtA[i:], uint64(m.RecentEventIds[iNdEx]))
+		}
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(len(m.RecentEventIds)*8))
+		i--
+		dAtA[i] = 0x6a
+	}
+	if m.SnapshotVersion != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.SnapshotVersion))
+		i--
+		dAtA[i] = 0x60
+	}
+	if m.TtlArmedMs != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.TtlArmedMs))
+		i--
+		dAtA[i] = 0x58
+	}
 	if m.StartedMs != 0 {
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.StartedMs))
 		i--
@@ -87,47 +134,23 @@ func (m *KeyControl) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	}
 	if len(m.Pending) > 0 {
 		for iNdEx := len(m.Pending) - 1; iNdEx >= 0; iNdEx-- {
-			if vtmsg, ok := interface{}(m.Pending[iNdEx]).(interface {
-				MarshalToSizedBufferVT([]byte) (int, error)
-			}); ok {
-				size, err := vtmsg.MarshalToSizedBufferVT(dAtA[:i])
-				if err != nil {
-					return 0, err
-				}
-				i -= size
-				i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
-			} else {
-				encoded, err := proto.Marshal(m.Pending[iNdEx])
-				if err != nil {
-					return 0, err
-				}
-				i -= len(encoded)
-				copy(dAtA[i:], encoded)
-				i = protohelpers.EncodeVarint(dAtA, i, uint64(len(encoded)))
-			}
-			i--
-			dAtA[i] = 0x22
-		}
-	}
-	if m.Continuation != nil {
-		if vtmsg, ok := interface{}(m.Continuation).(interface {
-			MarshalToSizedBufferVT([]byte) (int, error)
-		}); ok {
-			size, err := vtmsg.MarshalToSizedBufferVT(dAtA[:i])
+			size, err := m.Pending[iNdEx].MarshalToSizedBufferVT(dAtA[:i])
 			if err != nil {
 				return 0, err
 			}
 			i -= size
 			i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
-		} else {
-			encoded, err := proto.Marshal(m.Continuation)
-			if err != nil {
-				return 0, err
-			}
-			i -= len(encoded)
-			copy(dAtA[i:], encoded)
-			i = protohelpers.EncodeVarint(dAtA, i, uint64(len(encoded)))
+			i--
+			dAtA[i] = 0x22
 		}
+	}
+	if m.Continuation != nil {
+		size, err := m.Continuation.MarshalToSizedBufferVT(dAtA[:i])
+		if err != nil {
+			return 0, err
+		}
+		i -= size
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
 		i--
 		dAtA[i] = 0x1a
 	}
@@ -175,24 +198,12 @@ func (m *DeferredEvent) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		copy(dAtA[i:], m.unknownFields)
 	}
 	if m.Envelope != nil {
-		if vtmsg, ok := interface{}(m.Envelope).(interface {
-			MarshalToSizedBufferVT([]byte) (int, error)
-		}); ok {
-			size, err := vtmsg.MarshalToSizedBufferVT(dAtA[:i])
-			if err != nil {
-				return 0, err
-			}
-			i -= size
-			i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
-		} else {
-			encoded, err := proto.Marshal(m.Envelope)
-			if err != nil {
-				return 0, err
-			}
-			i -= len(encoded)
-			copy(dAtA[i:], encoded)
-			i = protohelpers.EncodeVarint(dAtA, i, uint64(len(encoded)))
+		size, err := m.Envelope.MarshalToSizedBufferVT(dAtA[:i])
+		if err != nil {
+			return 0, err
 		}
+		i -= size
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
 		i--
 		dAtA[i] = 0x12
 	}
@@ -217,24 +228,12 @@ func (m *KeyControl) SizeVT() (n int) {
 		n += 1 + protohelpers.SizeOfVarint(uint64(m.Seq))
 	}
 	if m.Continuation != nil {
-		if size, ok := interface{}(m.Continuation).(interface {
-			SizeVT() int
-		}); ok {
-			l = size.SizeVT()
-		} else {
-			l = proto.Size(m.Continuation)
-		}
+		l = m.Continuation.SizeVT()
 		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
 	}
 	if len(m.Pending) > 0 {
 		for _, e := range m.Pending {
-			if size, ok := interface{}(e).(interface {
-				SizeVT() int
-			}); ok {
-				l = size.SizeVT()
-			} else {
-				l = proto.Size(e)
-			}
+			l = e.SizeVT()
 			n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
 		}
 	}
@@ -259,6 +258,30 @@ func (m *KeyControl) SizeVT() (n int) {
 	if m.StartedMs != 0 {
 		n += 1 + protohelpers.SizeOfVarint(uint64(m.StartedMs))
 	}
+	if m.TtlArmedMs != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.TtlArmedMs))
+	}
+	if m.SnapshotVersion != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.SnapshotVersion))
+	}
+	if len(m.RecentEventIds) > 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(len(m.RecentEventIds)*8)) + len(m.RecentEventIds)*8
+	}
+	if m.Hour != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.Hour))
+	}
+	if m.ActivationsInHour != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.ActivationsInHour))
+	}
+	if m.TimeoutsInRow != 0 {
+		n += 2 + protohelpers.SizeOfVarint(uint64(m.TimeoutsInRow))
+	}
+	if len(m.EscalationIds) > 0 {
+		for _, s := range m.EscalationIds {
+			l = len(s)
+			n += 2 + l + protohelpers.SizeOfVarint(uint64(l))
+		}
+	}
 	n += len(m.unknownFields)
 	return n
 }
@@ -273,13 +296,7 @@ func (m *DeferredEvent) SizeVT() (n int) {
 		n += 1 + protohelpers.SizeOfVarint(uint64(m.Arrival))
 	}
 	if m.Envelope != nil {
-		if size, ok := interface{}(m.Envelope).(interface {
-			SizeVT() int
-		}); ok {
-			l = size.SizeVT()
-		} else {
-			l = proto.Size(m.Envelope)
-		}
+		l = m.Envelope.SizeVT()
 		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
 	}
 	n += len(m.unknownFields)
@@ -385,16 +402,8 @@ func (m *KeyControl) UnmarshalVTUnsafe(dAtA []byte) error {
 			if m.Continuation == nil {
 				m.Continuation = &v1.Continuation{}
 			}
-			if unmarshal, ok := interface{}(m.Continuation).(interface {
-				UnmarshalVTUnsafe([]byte) error
-			}); ok {
-				if err := unmarshal.UnmarshalVTUnsafe(dAtA[iNdEx:postIndex]); err != nil {
-					return err
-				}
-			} else {
-				if err := proto.Unmarshal(dAtA[iNdEx:postIndex], m.Continuation); err != nil {
-					return err
-				}
+			if err := m.Continuation.UnmarshalVTUnsafe(dAtA[iNdEx:postIndex]); err != nil {
+				return err
 			}
 			iNdEx = postIndex
 		case 4:
@@ -427,16 +436,8 @@ func (m *KeyControl) UnmarshalVTUnsafe(dAtA []byte) error {
 				return io.ErrUnexpectedEOF
 			}
 			m.Pending = append(m.Pending, &v1.ToolIntent{})
-			if unmarshal, ok := interface{}(m.Pending[len(m.Pending)-1]).(interface {
-				UnmarshalVTUnsafe([]byte) error
-			}); ok {
-				if err := unmarshal.UnmarshalVTUnsafe(dAtA[iNdEx:postIndex]); err != nil {
-					return err
-				}
-			} else {
-				if err := proto.Unmarshal(dAtA[iNdEx:postIndex], m.Pending[len(m.Pending)-1]); err != nil {
-					return err
-				}
+			if err := m.Pending[len(m.Pending)-1].UnmarshalVTUnsafe(dAtA[iNdEx:postIndex]); err != nil {
+				return err
 			}
 			iNdEx = postIndex
 		case 5:
@@ -570,6 +571,189 @@ func (m *KeyControl) UnmarshalVTUnsafe(dAtA []byte) error {
 					break
 				}
 			}
+		case 11:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field TtlArmedMs", wireType)
+			}
+			m.TtlArmedMs = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.TtlArmedMs |= int64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+		case 12:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field SnapshotVersion", wireType)
+			}
+			m.SnapshotVersion = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.SnapshotVersion |= uint32(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+		case 13:
+			if wireType == 1 {
+				var v uint64
+				if (iNdEx + 8) > l {
+					return io.ErrUnexpectedEOF
+				}
+				v = uint64(binary.LittleEndian.Uint64(dAtA[iNdEx:]))
+				iNdEx += 8
+				m.RecentEventIds = append(m.RecentEventIds, v)
+			} else if wireType == 2 {
+				var packedLen int
+				for shift := uint(0); ; shift += 7 {
+					if shift >= 64 {
+						return protohelpers.ErrIntOverflow
+					}
+					if iNdEx >= l {
+						return io.ErrUnexpectedEOF
+					}
+					b := dAtA[iNdEx]
+					iNdEx++
+					packedLen |= int(b&0x7F) << shift
+					if b < 0x80 {
+						break
+					}
+				}
+				if packedLen < 0 {
+					return protohelpers.ErrInvalidLength
+				}
+				postIndex := iNdEx + packedLen
+				if postIndex < 0 {
+					return protohelpers.ErrInvalidLength
+				}
+				if postIndex > l {
+					return io.ErrUnexpectedEOF
+				}
+				var elementCount int
+				elementCount = packedLen / 8
+				if elementCount != 0 && len(m.RecentEventIds) == 0 {
+					m.RecentEventIds = make([]uint64, 0, elementCount)
+				}
+				for iNdEx < postIndex {
+					var v uint64
+					if (iNdEx + 8) > l {
+						return io.ErrUnexpectedEOF
+					}
+					v = uint64(binary.LittleEndian.Uint64(dAtA[iNdEx:]))
+					iNdEx += 8
+					m.RecentEventIds = append(m.RecentEventIds, v)
+				}
+			} else {
+				return fmt.Errorf("proto: wrong wireType = %d for field RecentEventIds", wireType)
+			}
+		case 14:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Hour", wireType)
+			}
+			m.Hour = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.Hour |= int64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+		case 15:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field ActivationsInHour", wireType)
+			}
+			m.ActivationsInHour = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.ActivationsInHour |= uint32(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+		case 16:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field TimeoutsInRow", wireType)
+			}
+			m.TimeoutsInRow = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.TimeoutsInRow |= uint32(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+		case 17:
+			if wireType != 2 {
+				return fmt.Errorf("proto: wrong wireType = %d for field EscalationIds", wireType)
+			}
+			var stringLen uint64
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				stringLen |= uint64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			intStringLen := int(stringLen)
+			if intStringLen < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			postIndex := iNdEx + intStringLen
+			if postIndex < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			if postIndex > l {
+				return io.ErrUnexpectedEOF
+			}
+			var stringValue string
+			if intStringLen > 0 {
+				stringValue = unsafe.String(&dAtA[iNdEx], intStringLen)
+			}
+			m.EscalationIds = append(m.EscalationIds, stringValue)
+			iNdEx = postIndex
 		default:
 			iNdEx = preIndex
 			skippy, err := protohelpers.Skip(dAtA[iNdEx:])
@@ -672,16 +856,8 @@ func (m *DeferredEvent) UnmarshalVTUnsafe(dAtA []byte) error {
 			if m.Envelope == nil {
 				m.Envelope = &v1.AgentEnvelope{}
 			}
-			if unmarshal, ok := interface{}(m.Envelope).(interface {
-				UnmarshalVTUnsafe([]byte) error
-			}); ok {
-				if err := unmarshal.UnmarshalVTUnsafe(dAtA[iNdEx:postIndex]); err != nil {
-					return err
-				}
-			} else {
-				if err := proto.Unmarshal(dAtA[iNdEx:postIndex], m.Envelope); err != nil {
-					return err
-				}
+			if err := m.Envelope.UnmarshalVTUnsafe(dAtA[iNdEx:postIndex]); err != nil {
+				return err
 			}
 			iNdEx = postIndex
 		default:

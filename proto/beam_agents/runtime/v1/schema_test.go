@@ -33,6 +33,13 @@ message KeyControl
   8 deferred_count uint32
   9 deferred_bytes int64
   10 started_ms int64
+  11 ttl_armed_ms int64
+  12 snapshot_version uint32
+  13 recent_event_ids repeated fixed64
+  14 hour int64
+  15 activations_in_hour uint32
+  16 timeouts_in_row uint32
+  17 escalation_ids repeated string
 message DeferredEvent
   1 arrival int64
   2 envelope beam_agents.v1.AgentEnvelope
