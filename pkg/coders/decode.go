@@ -42,7 +42,8 @@ func decodeFast(m proto.Message, b []byte) bool {
 }
 
 // decodeBlob is generated code for all but the n entries, field 2, which it makes in one
-// allocation. They keep each other, as all keep b.
+// allocation. They keep each other, as all keep b. A blob has no field above 15, so a tag
+// is one byte.
 func decodeBlob[E any, P interface {
 	*E
 	UnmarshalVTUnsafe([]byte) error
@@ -76,7 +77,8 @@ func decodeBlob[E any, P interface {
 // usualAttributes is how many attributes need no second allocation.
 const usualAttributes = 32
 
-// makeRoom allocates lists and the map once, at their final size. A blob that has
+// makeRoom allocates lists and the map once, at their final size, but for packed lists,
+// which generated code allocates so. A blob that has
 // elements is there, so nothing is set that the bytes do not set.
 func makeRoom(m proto.Message, n *counts) {
 	switch m := m.(type) {
@@ -104,6 +106,7 @@ func makeRoom(m proto.Message, n *counts) {
 		}
 		m.Pending = room[*pb.ToolIntent](n[controlPending])
 		m.ExpiredIntentIds = room[string](n[expiredIntentIDs])
+		m.EscalationIds = room[string](n[escalationIDs])
 	}
 }
 

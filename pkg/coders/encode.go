@@ -105,7 +105,8 @@ func validText(m proto.Message) bool {
 		return validIntents(m.GetPending()) && validText(m.GetMemory()) && validText(m.GetLlmCache()) &&
 			validText(m.GetContinuation()) && utf8.ValidString(m.GetRequestId())
 	case *runtimepb.KeyControl:
-		return validText(m.GetContinuation()) && validIntents(m.GetPending()) && validTexts(m.GetExpiredIntentIds())
+		return validText(m.GetContinuation()) && validIntents(m.GetPending()) &&
+			validTexts(m.GetExpiredIntentIds()) && validTexts(m.GetEscalationIds())
 	case *runtimepb.DeferredEvent:
 		return validText(m.GetEnvelope())
 	}

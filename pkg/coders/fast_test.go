@@ -55,6 +55,8 @@ func fill(m protoreflect.Message, text string) {
 			return protoreflect.ValueOfEnum(-1)
 		case protoreflect.Uint32Kind:
 			return protoreflect.ValueOfUint32(1 << 31)
+		case protoreflect.Fixed64Kind:
+			return protoreflect.ValueOfUint64(1<<63 + 1)
 		case protoreflect.Int64Kind:
 			return protoreflect.ValueOfInt64(-1)
 		}
@@ -101,7 +103,7 @@ func fullMessages(text string) []proto.Message {
 }
 
 // The fast path must be taken, or the speed that we promise is gone without a word: a
-// field above 15, or of a kind that shapes do not know, ends here.
+// field above 31, or of a kind that shapes do not know, ends here.
 func TestFastPathIsTaken(t *testing.T) {
 	for _, m := range append(fullMessages("text"), fast...) {
 		want, err := encodeReference(m)
@@ -335,7 +337,18 @@ func traps() [][]byte {
 		{0x42, 3, 0x0a, 1, 'k', 0x42, 6, 0x0a, 1, 'k', 0x12, 1, 'v'}, // one key twice
 		cat([]byte{0x38}, largest), cat([]byte{0x38, 99}),            // enum numbers
 		cat([]byte{0x30}, largest), cat([]byte{0x20}, largest), // numbers of 32 bits
-		{0x30, 2}, // a bool that is 2
+		{0x30, 2},                          // a bool that is 2
+		{0x80}, {0x80, 1}, {0x80, 1, 0xff}, // field 16, cut short
+		{0x80, 1, 7}, cat([]byte{0x80, 1}, largest), cat([]byte{0x80, 1}, overflow),
+		{0x80, 0x81, 0, 7}, {0x80, 0x80, 1, 7}, {0x80, 2, 7}, // its tag overlong; other fields
+		{0x82, 1, 1, 7}, {0x85, 1, 1, 2, 3, 4}, {0x88, 1, 1}, // fields 16 and 17 in other wire types
+		{0x8a}, {0x8a, 1}, {0x8a, 1, 1}, {0x8a, 1, 2, 'k'}, {0x8a, 1, 0}, {0x8a, 1, 1, 'k', 0x8a, 1, 0},
+		{0x8a, 1, 1, 0xff}, {0x8a, 2, 1, 'k'}, {0x8b, 1, 0x8c, 1}, {0x92, 1, 0}, {0xfa, 1, 0}, {0x82, 2, 0},
+		{0x6a, 0}, {0x6a}, {0x6a, 8, 1}, cat([]byte{0x6a}, largest), // packed lists
+		{0x6a, 8, 1, 2, 3, 4, 5, 6, 7, 8}, {0x6a, 7, 1, 2, 3, 4, 5, 6, 7}, {0x6a, 9, 1, 2, 3, 4, 5, 6, 7, 8, 9},
+		{0x6a, 8, 1, 2, 3, 4, 5, 6, 7, 8, 0x6a, 16, 1, 2, 3, 4, 5, 6, 7, 8, 1, 2, 3, 4, 5, 6, 7, 8, 0x6a, 0},
+		{0x69, 1, 2, 3, 4, 5, 6, 7, 8}, {0x69, 1, 2}, {0x68, 1}, // not packed; another wire type
+		{0x69, 1, 2, 3, 4, 5, 6, 7, 8, 0x6a, 8, 1, 2, 3, 4, 5, 6, 7, 8, 0x69, 1, 2, 3, 4, 5, 6, 7, 8},
 	}
 	return all
 }
@@ -396,6 +409,8 @@ func TestEncodeOddValues(t *testing.T) {
 		newer(&runtimepb.KeyControl{
 			Continuation: newer(&pb.Continuation{}).(*pb.Continuation), Pending: []*pb.ToolIntent{newer(&pb.ToolIntent{}).(*pb.ToolIntent)},
 		}),
+		&runtimepb.KeyControl{RecentEventIds: []uint64{}, EscalationIds: []string{"", "a\xff"}},
+		newer(&runtimepb.KeyControl{RecentEventIds: []uint64{0, 0, 1}, TimeoutsInRow: 1, EscalationIds: []string{""}}),
 		&runtimepb.DeferredEvent{Envelope: &pb.AgentEnvelope{}},
 		&runtimepb.DeferredEvent{Envelope: &pb.AgentEnvelope{Payload: (*pb.AgentEnvelope_ToolResult)(nil)}},
 		&runtimepb.DeferredEvent{Envelope: &pb.AgentEnvelope{Payload: &pb.AgentEnvelope_ToolResult{}}, Arrival: 1},
@@ -441,6 +456,8 @@ func draw(t *rapid.T, m protoreflect.Message) {
 			return protoreflect.ValueOfEnum(protoreflect.EnumNumber(rapid.Int32().Draw(t, "enum")))
 		case protoreflect.Uint32Kind:
 			return protoreflect.ValueOfUint32(rapid.Uint32().Draw(t, "uint32"))
+		case protoreflect.Fixed64Kind:
+			return protoreflect.ValueOfUint64(rapid.Uint64().Draw(t, "fixed64"))
 		default:
 			return protoreflect.ValueOfInt64(rapid.Int64().Draw(t, "int64"))
 		}
@@ -514,7 +531,7 @@ func TestAllocations(t *testing.T) {
 		{&pb.AgentEnvelope{}, 3},        // variant and its message
 		{&pb.TraceEvent{}, 3},           // map and its group of slots
 		{&pb.StateSnapshot{}, 17},       // three blobs, four lists, nine elements
-		{&runtimepb.KeyControl{}, 8},    // the continuation and its list, two lists, three intents
+		{&runtimepb.KeyControl{}, 10},   // the continuation and its list, four lists, three intents
 		{&runtimepb.DeferredEvent{}, 4}, // as the envelope in it
 	} {
 		b, err := encodeReference(full(tc.m, "text"))
@@ -564,6 +581,7 @@ func TestRepeatedElementsCostNoMoreThanTheReference(t *testing.T) {
 	for _, path := range []string{
 		"MemoryBlob.entries", "TraceEvent.attributes", "StateSnapshot.memory.entries", "StateSnapshot.pending",
 		"KeyControl.pending", "KeyControl.expired_intent_ids", "KeyControl.continuation.pending_intent_ids",
+		"KeyControl.recent_event_ids", "KeyControl.escalation_ids",
 	} {
 		if !tried[path] {
 			t.Errorf("%s is not among %v", path, tried)

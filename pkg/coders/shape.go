@@ -11,12 +11,16 @@ import (
 	pb "github.com/beamagents/beamagents-go/proto/beam_agents/v1"
 )
 
+// maxNumber is the highest field number that a shape can hold, so that a tag is one byte,
+// or one byte and a 1. A message with a higher number is left to the reference.
+const maxNumber = 31
+
 // A shape says which bytes of a message generated code may read: known fields in their
 // own wire type, nothing else. It is made from the descriptor, so a new field is in it.
 type shape struct {
-	// fields is indexed by tag byte, number and wire type in one. A tag of two bytes
-	// belongs to a field above 15, which no message of the schema has.
-	fields [128]field
+	// fields is indexed by tag: number and wire type in one. It has room for the numbers
+	// up to maxNumber.
+	fields [(maxNumber + 1) << 3]field
 }
 
 type field struct {
@@ -33,6 +37,7 @@ const (
 	bytesContent
 	textContent
 	messageContent
+	fixed64sContent // a packed list
 )
 
 // counts holds how many elements each repeated field and the map of the schema have,
@@ -48,6 +53,7 @@ var repeated = [...]protoreflect.FullName{
 	pendingIntents - 1:   "beam_agents.v1.StateSnapshot.pending",
 	controlPending - 1:   "beam_agents.runtime.v1.KeyControl.pending",
 	expiredIntentIDs - 1: "beam_agents.runtime.v1.KeyControl.expired_intent_ids",
+	escalationIDs - 1:    "beam_agents.runtime.v1.KeyControl.escalation_ids",
 }
 
 const (
@@ -58,6 +64,7 @@ const (
 	pendingIntents
 	controlPending
 	expiredIntentIDs
+	escalationIDs
 )
 
 // newShape knows what the schema uses. A field of another kind stays out and sends its
@@ -66,7 +73,7 @@ func newShape(md protoreflect.MessageDescriptor) *shape {
 	s := new(shape)
 	for i := range md.Fields().Len() {
 		fd := md.Fields().Get(i)
-		if fd.Number() > 15 || fd.IsPacked() {
+		if fd.Number() > maxNumber || fd.IsPacked() != (fd.Kind() == protoreflect.Fixed64Kind) {
 			continue
 		}
 		f := field{}
@@ -80,6 +87,8 @@ func newShape(md protoreflect.MessageDescriptor) *shape {
 			f.holds = textContent
 		case protoreflect.MessageKind:
 			f.holds, f.inner = messageContent, newShape(fd.Message())
+		case protoreflect.Fixed64Kind:
+			f.holds = fixed64sContent
 		default:
 			continue
 		}
@@ -98,11 +107,15 @@ func newShape(md protoreflect.MessageDescriptor) *shape {
 // within its bounds, each text UTF-8. Where it says no, b may still be valid.
 func (s *shape) fits(b []byte, n *counts) bool {
 	for i := 0; i < len(b); {
-		if b[i] >= 0x80 {
-			return false
-		}
-		f := &s.fields[b[i]]
+		tag := b[i]
 		i++
+		if tag >= 0x80 { // the low bits; a 1 that follows is the bit that is set already
+			if i == len(b) || b[i] != 1 {
+				return false
+			}
+			i++
+		}
+		f := &s.fields[tag]
 		if f.holds == nothing || i == len(b) {
 			return false
 		}
@@ -135,6 +148,10 @@ func (s *shape) fits(b []byte, n *counts) bool {
 			}
 		case messageContent:
 			if !f.inner.fits(part, n) {
+				return false
+			}
+		case fixed64sContent:
+			if len(part)%8 != 0 {
 				return false
 			}
 		}

@@ -53,8 +53,9 @@ type KeyControl struct {
 	TtlArmedMs int64 `protobuf:"varint,11,opt,name=ttl_armed_ms,json=ttlArmedMs,proto3" json:"ttl_armed_ms,omitempty"`
 	// The version of the snapshot in the continuation, which the agent migrates itself.
 	SnapshotVersion uint32 `protobuf:"varint,12,opt,name=snapshot_version,json=snapshotVersion,proto3" json:"snapshot_version,omitempty"`
-	// The first 8 bytes of the sha256 of the latest event ids, the oldest first, so that
-	// an event that is delivered again is recognized.
+	// The latest event ids, the oldest first, so that an event that is delivered again is
+	// recognized. Of each the first 8 bytes of its sha256, as a little-endian number: so
+	// they are on the wire as they are in the hash.
 	RecentEventIds []uint64 `protobuf:"fixed64,13,rep,packed,name=recent_event_ids,json=recentEventIds,proto3" json:"recent_event_ids,omitempty"`
 	// The hour whose activations are counted: event time, in hours since 1970.
 	Hour              int64  `protobuf:"varint,14,opt,name=hour,proto3" json:"hour,omitempty"`
