@@ -17,13 +17,13 @@ import (
 )
 
 func init() {
-	registerDoFn((*decodeEventFn).ProcessElement, func(f *decodeEventFn, a []any) []any {
+	registerDoFn((*beamagentsDecodeEventFn).ProcessElement, func(f *beamagentsDecodeEventFn, a []any) []any {
 		return result(f.ProcessElement(a[0].(context.Context), a[1].(beam.EventTime), a[2].([]byte), a[3].(func(events.Envelope)), a[4].(func(*pb.ActivationErrorRecord))))
 	})
-	registerDoFn((*decodeKeyedEventFn).ProcessElement, func(f *decodeKeyedEventFn, a []any) []any {
+	registerDoFn((*beamagentsDecodeKeyedEventFn).ProcessElement, func(f *beamagentsDecodeKeyedEventFn, a []any) []any {
 		return result(f.ProcessElement(a[0].(context.Context), a[1].(beam.EventTime), a[2].([]byte), a[3].([]byte), a[4].(func([]byte, events.Envelope)), a[5].(func(*pb.ActivationErrorRecord))))
 	})
-	registerDoFn((*decodeEnvelopeEventFn).ProcessElement, func(f *decodeEnvelopeEventFn, a []any) []any {
+	registerDoFn((*beamagentsDecodeEnvelopeEventFn).ProcessElement, func(f *beamagentsDecodeEnvelopeEventFn, a []any) []any {
 		return result(f.ProcessElement(a[0].(context.Context), a[1].(*pb.AgentEnvelope), a[2].(func(events.Envelope)), a[3].(func(*pb.ActivationErrorRecord))))
 	})
 	register.Emitter1[events.Envelope]()
@@ -56,11 +56,11 @@ func DecodeEvents(s beam.Scope, col beam.PCollection) DecodedEvents {
 	var fn any
 	switch t := col.Type(); {
 	case t.Type() == reflectx.ByteSlice:
-		fn = &decodeEventFn{}
+		fn = &beamagentsDecodeEventFn{}
 	case typex.IsKV(t) && t.Components()[0].Type() == reflectx.ByteSlice && t.Components()[1].Type() == reflectx.ByteSlice:
-		fn = &decodeKeyedEventFn{}
+		fn = &beamagentsDecodeKeyedEventFn{}
 	case t.Type() == reflect.TypeFor[*pb.AgentEnvelope]():
-		fn = &decodeEnvelopeEventFn{}
+		fn = &beamagentsDecodeEnvelopeEventFn{}
 	default:
 		panic(fmt.Errorf("transforms.DecodeEvents: the input is of %v: "+
 			"give it []byte, KV<[]byte,[]byte> or *beamagentspb.AgentEnvelope", t))
@@ -80,9 +80,9 @@ func mustBeEvents(transform string, col beam.PCollection) {
 	}
 }
 
-type decodeEventFn struct{}
+type beamagentsDecodeEventFn struct{}
 
-func (*decodeEventFn) ProcessElement(
+func (*beamagentsDecodeEventFn) ProcessElement(
 	ctx context.Context, ts beam.EventTime, raw []byte,
 	emit func(events.Envelope), errs func(*pb.ActivationErrorRecord),
 ) error {
@@ -95,9 +95,9 @@ func (*decodeEventFn) ProcessElement(
 	return nil
 }
 
-type decodeKeyedEventFn struct{}
+type beamagentsDecodeKeyedEventFn struct{}
 
-func (*decodeKeyedEventFn) ProcessElement(
+func (*beamagentsDecodeKeyedEventFn) ProcessElement(
 	ctx context.Context, ts beam.EventTime, key, raw []byte,
 	emit func([]byte, events.Envelope), errs func(*pb.ActivationErrorRecord),
 ) error {
@@ -121,9 +121,9 @@ func buryBytes(
 	}, errs)
 }
 
-type decodeEnvelopeEventFn struct{}
+type beamagentsDecodeEnvelopeEventFn struct{}
 
-func (*decodeEnvelopeEventFn) ProcessElement(
+func (*beamagentsDecodeEnvelopeEventFn) ProcessElement(
 	ctx context.Context, carrier *pb.AgentEnvelope,
 	emit func(events.Envelope), errs func(*pb.ActivationErrorRecord),
 ) error {

@@ -18,10 +18,10 @@ import (
 )
 
 func init() {
-	registerDoFn((*encodeIntentsFn).ProcessElement, func(f *encodeIntentsFn, a []any) []any {
+	registerDoFn((*beamagentsEncodeIntentsFn).ProcessElement, func(f *beamagentsEncodeIntentsFn, a []any) []any {
 		return result(f.ProcessElement(a[0].(context.Context), a[1].(*pb.ToolIntent), a[2].(func([]byte, []byte)), a[3].(func(*pb.ActivationErrorRecord))))
 	})
-	registerDoFn((*decodeIntentsFn).ProcessElement, func(f *decodeIntentsFn, a []any) []any {
+	registerDoFn((*beamagentsDecodeIntentsFn).ProcessElement, func(f *beamagentsDecodeIntentsFn, a []any) []any {
 		return result(f.ProcessElement(a[0].(context.Context), a[1].(beam.EventTime), a[2].([]byte), a[3].([]byte), a[4].(func(*pb.ToolIntent)), a[5].(func(*pb.ActivationErrorRecord))))
 	})
 	register.Emitter1[*pb.ToolIntent]()
@@ -55,15 +55,15 @@ func EncodeIntents(s beam.Scope, params EncodeIntentsParams, col beam.PCollectio
 	if err := params.validate(); err != nil {
 		panic(fmt.Errorf("transforms.EncodeIntents: %w", err))
 	}
-	encoded, errs := beam.ParDo2(s.Scope("EncodeIntents"), &encodeIntentsFn{MaxBytes: cmp.Or(params.MaxBytes, DefaultMaxBytes)}, col)
+	encoded, errs := beam.ParDo2(s.Scope("EncodeIntents"), &beamagentsEncodeIntentsFn{MaxBytes: cmp.Or(params.MaxBytes, DefaultMaxBytes)}, col)
 	return EncodedIntents{Encoded: encoded, Errors: errs}
 }
 
-type encodeIntentsFn struct {
+type beamagentsEncodeIntentsFn struct {
 	MaxBytes int
 }
 
-func (f *encodeIntentsFn) ProcessElement(
+func (f *beamagentsEncodeIntentsFn) ProcessElement(
 	ctx context.Context, in *pb.ToolIntent, emit func([]byte, []byte), errs func(*pb.ActivationErrorRecord),
 ) error {
 	if err := intent.CheckText(in); err != nil {
@@ -98,13 +98,13 @@ type DecodedIntents struct {
 // dropped: nothing is trusted here. Verify it, and look at its expiry, before anything
 // is done about it.
 func DecodeIntents(s beam.Scope, col beam.PCollection) DecodedIntents {
-	intents, errs := beam.ParDo2(s.Scope("DecodeIntents"), &decodeIntentsFn{}, col)
+	intents, errs := beam.ParDo2(s.Scope("DecodeIntents"), &beamagentsDecodeIntentsFn{}, col)
 	return DecodedIntents{Intents: intents, Errors: errs}
 }
 
-type decodeIntentsFn struct{}
+type beamagentsDecodeIntentsFn struct{}
 
-func (*decodeIntentsFn) ProcessElement(
+func (*beamagentsDecodeIntentsFn) ProcessElement(
 	ctx context.Context, ts beam.EventTime, key, raw []byte,
 	emit func(*pb.ToolIntent), errs func(*pb.ActivationErrorRecord),
 ) error {

@@ -13,7 +13,7 @@ import (
 )
 
 func init() {
-	registerDoFn((*verifyFn).ProcessElement, func(f *verifyFn, a []any) []any {
+	registerDoFn((*beamagentsVerifyFn).ProcessElement, func(f *beamagentsVerifyFn, a []any) []any {
 		return result(f.ProcessElement(a[0].(context.Context), a[1].(*pb.ToolIntent), a[2].(func(*pb.ToolIntent)), a[3].(func(*pb.ActivationErrorRecord))))
 	})
 }
@@ -67,11 +67,11 @@ func VerifyIntents(s beam.Scope, params VerifyParams, col beam.PCollection) Veri
 	if err := params.validate(); err != nil {
 		panic(fmt.Errorf("transforms.VerifyIntents: %w", err))
 	}
-	intents, errs := beam.ParDo2(s.Scope("VerifyIntents"), &verifyFn{Mode: params.Mode, Keyring: params.Keyring}, col)
+	intents, errs := beam.ParDo2(s.Scope("VerifyIntents"), &beamagentsVerifyFn{Mode: params.Mode, Keyring: params.Keyring}, col)
 	return VerifiedIntents{Intents: intents, Errors: errs}
 }
 
-type verifyFn struct {
+type beamagentsVerifyFn struct {
 	Mode    intent.Mode
 	Keyring string
 
@@ -79,7 +79,7 @@ type verifyFn struct {
 }
 
 // Setup reads the keyring.
-func (f *verifyFn) Setup() error {
+func (f *beamagentsVerifyFn) Setup() error {
 	if !f.Mode.Verifies() {
 		return nil
 	}
@@ -91,7 +91,7 @@ func (f *verifyFn) Setup() error {
 	return nil
 }
 
-func (f *verifyFn) ProcessElement(
+func (f *beamagentsVerifyFn) ProcessElement(
 	ctx context.Context, in *pb.ToolIntent, emit func(*pb.ToolIntent), errs func(*pb.ActivationErrorRecord),
 ) error {
 	if !f.Mode.Verifies() {
