@@ -21,21 +21,21 @@ func init() {
 // VerifyParams are the options of [VerifyIntents]. They become part of the pipeline
 // graph; a key never does.
 type VerifyParams struct {
-	// Mode says which intents pass. The zero value is intent.ModeOff: all do.
+	// Mode says which intents pass. It must be set: intent.ModeRequire,
+	// intent.ModePermissive, or intent.ModeOff, with which every intent passes.
 	Mode intent.Mode
 	// Keyring names the keyring, as each worker finds it: env:NAME or file:/path. It is
-	// needed, and read, in a mode that verifies. A keyring without a mode is refused,
-	// since who sets it means to verify; intent.ModeOff with a keyring is not.
+	// needed, and read, in a mode that verifies. intent.ModeOff does not read it.
 	Keyring string
 }
 
 func (p VerifyParams) validate() error {
+	if p.Mode == "" {
+		return errors.New("VerifyParams.Mode is empty; set intent.ModeRequire or intent.ModePermissive, " +
+			"or intent.ModeOff to verify nothing")
+	}
 	if err := p.Mode.Validate(); err != nil {
 		return fmt.Errorf("VerifyParams.Mode: %w", err)
-	}
-	if p.Mode == "" && p.Keyring != "" {
-		return errors.New("VerifyParams.Keyring is set and Mode is not, which verifies nothing; " +
-			"set Mode to intent.ModeRequire, intent.ModePermissive or intent.ModeOff")
 	}
 	if p.Mode.Verifies() || p.Keyring != "" {
 		if err := intent.CheckReference(p.Keyring); err != nil {
