@@ -9,7 +9,6 @@ import (
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/core/typex"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/core/util/reflectx"
-	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"
 
 	"github.com/beamagents/beamagents-go/pkg/deadletter"
 	"github.com/beamagents/beamagents-go/pkg/events"
@@ -18,16 +17,14 @@ import (
 
 func init() {
 	registerDoFn((*beamagentsDecodeEventFn).ProcessElement, func(f *beamagentsDecodeEventFn, a []any) []any {
-		return result(f.ProcessElement(a[0].(context.Context), a[1].(beam.EventTime), a[2].([]byte), a[3].(func(events.Envelope)), a[4].(func(*pb.ActivationErrorRecord))))
+		return result(f.ProcessElement(a[0].(context.Context), a[1].(beam.EventTime), a[2].([]byte), a[3].(beamagentsEmitEvent), a[4].(func(*pb.ActivationErrorRecord))))
 	})
 	registerDoFn((*beamagentsDecodeKeyedEventFn).ProcessElement, func(f *beamagentsDecodeKeyedEventFn, a []any) []any {
-		return result(f.ProcessElement(a[0].(context.Context), a[1].(beam.EventTime), a[2].([]byte), a[3].([]byte), a[4].(func([]byte, events.Envelope)), a[5].(func(*pb.ActivationErrorRecord))))
+		return result(f.ProcessElement(a[0].(context.Context), a[1].(beam.EventTime), a[2].([]byte), a[3].([]byte), a[4].(beamagentsEmitKeyedEvent), a[5].(func(*pb.ActivationErrorRecord))))
 	})
 	registerDoFn((*beamagentsDecodeEnvelopeEventFn).ProcessElement, func(f *beamagentsDecodeEnvelopeEventFn, a []any) []any {
-		return result(f.ProcessElement(a[0].(context.Context), a[1].(*pb.AgentEnvelope), a[2].(func(events.Envelope)), a[3].(func(*pb.ActivationErrorRecord))))
+		return result(f.ProcessElement(a[0].(context.Context), a[1].(*pb.AgentEnvelope), a[2].(beamagentsEmitEvent), a[3].(func(*pb.ActivationErrorRecord))))
 	})
-	register.Emitter1[events.Envelope]()
-	register.Emitter2[[]byte, events.Envelope]()
 }
 
 // DecodedEvents is the result of [DecodeEvents].
@@ -84,7 +81,7 @@ type beamagentsDecodeEventFn struct{}
 
 func (*beamagentsDecodeEventFn) ProcessElement(
 	ctx context.Context, ts beam.EventTime, raw []byte,
-	emit func(events.Envelope), errs func(*pb.ActivationErrorRecord),
+	emit beamagentsEmitEvent, errs func(*pb.ActivationErrorRecord),
 ) error {
 	env, err := events.DecodeEnvelope(raw)
 	if err != nil {
@@ -99,7 +96,7 @@ type beamagentsDecodeKeyedEventFn struct{}
 
 func (*beamagentsDecodeKeyedEventFn) ProcessElement(
 	ctx context.Context, ts beam.EventTime, key, raw []byte,
-	emit func([]byte, events.Envelope), errs func(*pb.ActivationErrorRecord),
+	emit beamagentsEmitKeyedEvent, errs func(*pb.ActivationErrorRecord),
 ) error {
 	env, err := events.DecodeEnvelope(raw)
 	if err != nil {
@@ -125,7 +122,7 @@ type beamagentsDecodeEnvelopeEventFn struct{}
 
 func (*beamagentsDecodeEnvelopeEventFn) ProcessElement(
 	ctx context.Context, carrier *pb.AgentEnvelope,
-	emit func(events.Envelope), errs func(*pb.ActivationErrorRecord),
+	emit beamagentsEmitEvent, errs func(*pb.ActivationErrorRecord),
 ) error {
 	code, text := deadletter.MissingField, "the envelope has no external_event"
 	if p, ok := carrier.GetPayload().(*pb.AgentEnvelope_ExternalEvent); ok && p != nil {

@@ -13,12 +13,12 @@ import (
 
 func init() {
 	registerDoFn((*beamagentsKeyByRunFn).ProcessElement, func(f *beamagentsKeyByRunFn, a []any) []any {
-		return result(f.ProcessElement(a[0].(context.Context), a[1].(beam.EventTime), a[2].(events.Envelope), a[3].(func([]byte, events.Envelope)), a[4].(func(*pb.ActivationErrorRecord))))
+		return result(f.ProcessElement(a[0].(context.Context), a[1].(beam.EventTime), a[2].(events.Envelope), a[3].(beamagentsEmitKeyedEvent), a[4].(func(*pb.ActivationErrorRecord))))
 	})
 	registerDoFn((*beamagentsTraceRunFn).ProcessElement, func(f *beamagentsTraceRunFn, a []any) []any {
 		return result(f.ProcessElement(a[0].(beam.Window), a[1].([]byte), a[2].(func(*events.Envelope) bool), a[3].(func(beam.EventTime, *pb.TraceEvent))))
 	})
-	register.Iter1[events.Envelope]()
+	register.Iter1[events.Envelope]() // Beam finds iterators by the type itself
 	register.Emitter2[beam.EventTime, *pb.TraceEvent]()
 }
 
@@ -77,7 +77,7 @@ type beamagentsKeyByRunFn struct{}
 
 func (*beamagentsKeyByRunFn) ProcessElement(
 	ctx context.Context, ts beam.EventTime, env events.Envelope,
-	emit func([]byte, events.Envelope), errs func(*pb.ActivationErrorRecord),
+	emit beamagentsEmitKeyedEvent, errs func(*pb.ActivationErrorRecord),
 ) error {
 	p, code, text := positionOf(env.Metadata)
 	traced := tracedTypes[env.Type]
