@@ -47,6 +47,9 @@ func readerModule(t *testing.T, files map[string]string) (run func(args ...strin
 		"module example.test/reader\n\nrequire "+module+" v0.0.0\n\nreplace "+module+" => "+root+"\n", 1)
 	files["go.sum"] = readText(t, "go.sum")
 	for name, text := range files {
+		if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755); err != nil {
+			t.Fatal(err)
+		}
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}

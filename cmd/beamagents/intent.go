@@ -334,7 +334,7 @@ status 1.
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
 			m := intent.Mode(mode)
-			if err := m.Validate(); err != nil || m == "" {
+			if err := m.Validate(); err != nil {
 				return fmt.Errorf("--mode %q is none of require, permissive and off", mode)
 			}
 			ring, err := loadKeyring(ref)

@@ -334,7 +334,7 @@ func TestFingerprint(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if string(written) != again || !strings.Contains(again, "Route/transforms.routeFn") {
+	if string(written) != again || !strings.Contains(again, "Route/transforms.beamagentsRouteFn") {
 		t.Errorf("%s\nand with other flags\n%s", written, again)
 	}
 	if b, err := os.ReadFile(kept); err != nil || string(b) != "kept" {

@@ -369,7 +369,7 @@ func TestReasonsAreTheClosedList(t *testing.T) {
 		"unknown_payload":     "newer_variant",
 		"function_error":      "error, panic, exit",
 		"malformed_event":     "unparsable, unsupported_version, missing_field, wrong_type, duplicate_field, too_deep",
-		"malformed_intent":    "unparsable",
+		"malformed_intent":    "unparsable, empty",
 		"unknown_kind":        "unknown_kind",
 		"intent_dead_letter":  "serialize, sign, too_large",
 		"unsigned_intent":     "unsigned_intent",

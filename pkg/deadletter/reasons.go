@@ -58,6 +58,8 @@ type Code string
 const (
 	// Unparsable: the bytes are not an encoding of the message.
 	Unparsable Code = "unparsable"
+	// Empty: a message without a single byte, such as a tombstone.
+	Empty Code = "empty"
 	// Oversize: more bytes than the limit.
 	Oversize Code = "oversize"
 	// EmptyPayload: no variant is set and nothing unknown is there either.
@@ -137,7 +139,7 @@ var codes = map[Reason][]Code{
 	UnknownPayload:    {NewerVariant},
 	FunctionError:     {Failed, Panicked, Exited},
 	MalformedEvent:    {Unparsable, UnsupportedVersion, MissingField, WrongType, DuplicateField, TooDeep},
-	MalformedIntent:   {Unparsable},
+	MalformedIntent:   {Unparsable, Empty},
 	UnknownKind:       {Code(UnknownKind)},
 	IntentDeadLetter:  {Serialize, Sign, TooLarge},
 	UnsignedIntent:    {Code(UnsignedIntent)},

@@ -29,7 +29,8 @@ const (
 	OK Outcome = "ok"
 )
 
-// Mode says which intents a verifier lets pass. Its zero value is ModeOff.
+// Mode says which intents a verifier lets pass. Its zero value is not a mode: who wants
+// no verification writes ModeOff.
 type Mode string
 
 // The modes.
@@ -45,14 +46,15 @@ const (
 // Validate returns an error that wraps [ErrMode] unless m is one of the modes.
 func (m Mode) Validate() error {
 	switch m {
-	case "", ModeOff, ModePermissive, ModeRequire:
+	case ModeOff, ModePermissive, ModeRequire:
 		return nil
 	}
 	return fmt.Errorf("intent: %w %q, want off, permissive or require", ErrMode, string(m))
 }
 
-// Verifies reports whether m looks at signatures, and so needs a keyring.
-func (m Mode) Verifies() bool { return m != "" && m != ModeOff }
+// Verifies reports whether m looks at signatures, and so needs a keyring. A mode that is
+// not one of the modes does.
+func (m Mode) Verifies() bool { return m != ModeOff }
 
 // Accepts reports whether an intent of outcome o passes. A mode that is not one of
 // the modes accepts what ModeRequire does.

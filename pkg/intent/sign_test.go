@@ -481,7 +481,7 @@ func TestModes(t *testing.T) {
 		accepts  []intent.Outcome
 		err      error
 	}{
-		{"", false, outcomes, nil},
+		{"", true, outcomes[:1], intent.ErrMode}, // off must be written
 		{intent.ModeOff, false, outcomes, nil},
 		{intent.ModePermissive, true, outcomes[:2], nil},
 		{intent.ModeRequire, true, outcomes[:1], nil},

@@ -35,7 +35,8 @@
 // DeadLetteredCommands pick what they need from events that are also used otherwise;
 // where several transforms take the same events, each that refuses one says so.
 //
-// A transform with options takes a Params struct whose zero value is ready to use.
+// A transform with options takes a Params struct. Its zero value is ready to use, except
+// where a choice about security must be written: SignParams and VerifyParams.
 // Bad options, a PCollection of another type, or a function that a worker could not
 // find panic while the pipeline is built, as everywhere in Beam, and say what to change.
 //

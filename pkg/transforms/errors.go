@@ -15,11 +15,11 @@ import (
 )
 
 func init() {
-	registerDoFn((*encodeErrorsFn).ProcessElement, func(f *encodeErrorsFn, a []any) []any {
+	registerDoFn((*beamagentsEncodeErrorsFn).ProcessElement, func(f *beamagentsEncodeErrorsFn, a []any) []any {
 		return result(f.ProcessElement(a[0].(*pb.ActivationErrorRecord),
 			a[1].(func([]byte, []byte)), a[2].(func(*pb.ActivationErrorRecord))))
 	})
-	registerDoFn((*decodeErrorsFn).ProcessElement, func(f *decodeErrorsFn, a []any) []any {
+	registerDoFn((*beamagentsDecodeErrorsFn).ProcessElement, func(f *beamagentsDecodeErrorsFn, a []any) []any {
 		return result(f.ProcessElement(a[0].(context.Context), a[1].(beam.EventTime), a[2].([]byte), a[3].([]byte),
 			a[4].(func(*pb.ActivationErrorRecord)), a[5].(func(*pb.ActivationErrorRecord))))
 	})
@@ -52,15 +52,15 @@ func EncodeErrors(s beam.Scope, params EncodeErrorsParams, col beam.PCollection)
 	if err := params.validate(); err != nil {
 		panic(fmt.Errorf("transforms.EncodeErrors: %w", err))
 	}
-	encoded, tooLarge := beam.ParDo2(s.Scope("EncodeErrors"), &encodeErrorsFn{MaxBytes: cmp.Or(params.MaxBytes, DefaultMaxBytes)}, col)
+	encoded, tooLarge := beam.ParDo2(s.Scope("EncodeErrors"), &beamagentsEncodeErrorsFn{MaxBytes: cmp.Or(params.MaxBytes, DefaultMaxBytes)}, col)
 	return EncodedErrors{Encoded: encoded, TooLarge: tooLarge}
 }
 
-type encodeErrorsFn struct {
+type beamagentsEncodeErrorsFn struct {
 	MaxBytes int
 }
 
-func (f *encodeErrorsFn) ProcessElement(
+func (f *beamagentsEncodeErrorsFn) ProcessElement(
 	rec *pb.ActivationErrorRecord, emit func([]byte, []byte), tooLarge func(*pb.ActivationErrorRecord),
 ) error {
 	if !utf8.ValidString(rec.GetReason()) || !utf8.ValidString(rec.GetDetail()) {
@@ -96,13 +96,13 @@ type DecodedErrors struct {
 // keys and AgentEnvelopes, back into records, whoever wrote them. What holds no record
 // is a dead letter malformed_envelope with code unparsable and the bytes as received.
 func DecodeErrors(s beam.Scope, col beam.PCollection) DecodedErrors {
-	records, errs := beam.ParDo2(s.Scope("DecodeErrors"), &decodeErrorsFn{}, col)
+	records, errs := beam.ParDo2(s.Scope("DecodeErrors"), &beamagentsDecodeErrorsFn{}, col)
 	return DecodedErrors{Records: records, Errors: errs}
 }
 
-type decodeErrorsFn struct{}
+type beamagentsDecodeErrorsFn struct{}
 
-func (*decodeErrorsFn) ProcessElement(
+func (*beamagentsDecodeErrorsFn) ProcessElement(
 	ctx context.Context, ts beam.EventTime, key, raw []byte,
 	emit, errs func(*pb.ActivationErrorRecord),
 ) error {

@@ -12,7 +12,7 @@ import (
 )
 
 func init() {
-	registerDoFn((*deadCommandFn).ProcessElement, func(f *deadCommandFn, a []any) []any {
+	registerDoFn((*beamagentsDeadCommandFn).ProcessElement, func(f *beamagentsDeadCommandFn, a []any) []any {
 		return result(f.ProcessElement(a[0].(context.Context), a[1].(beam.EventTime), a[2].(events.Envelope), a[3].(func(*pb.ActivationErrorRecord))))
 	})
 }
@@ -32,12 +32,12 @@ func init() {
 // payload breaks the protocol comes out as malformed_event.
 func DeadLetteredCommands(s beam.Scope, col beam.PCollection) beam.PCollection {
 	mustBeEvents("DeadLetteredCommands", col)
-	return beam.ParDo(s.Scope("DeadLetteredCommands"), &deadCommandFn{}, col)
+	return beam.ParDo(s.Scope("DeadLetteredCommands"), &beamagentsDeadCommandFn{}, col)
 }
 
-type deadCommandFn struct{}
+type beamagentsDeadCommandFn struct{}
 
-func (*deadCommandFn) ProcessElement(
+func (*beamagentsDeadCommandFn) ProcessElement(
 	ctx context.Context, ts beam.EventTime, env events.Envelope, errs func(*pb.ActivationErrorRecord),
 ) error {
 	if env.Type != events.EventCommandDeadLettered {

@@ -9,7 +9,6 @@ import (
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/core/typex"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/core/util/reflectx"
-	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"
 
 	"github.com/beamagents/beamagents-go/pkg/deadletter"
 	"github.com/beamagents/beamagents-go/pkg/events"
@@ -17,17 +16,15 @@ import (
 )
 
 func init() {
-	registerDoFn((*decodeEventFn).ProcessElement, func(f *decodeEventFn, a []any) []any {
-		return result(f.ProcessElement(a[0].(context.Context), a[1].(beam.EventTime), a[2].([]byte), a[3].(func(events.Envelope)), a[4].(func(*pb.ActivationErrorRecord))))
+	registerDoFn((*beamagentsDecodeEventFn).ProcessElement, func(f *beamagentsDecodeEventFn, a []any) []any {
+		return result(f.ProcessElement(a[0].(context.Context), a[1].(beam.EventTime), a[2].([]byte), a[3].(beamagentsEmitEvent), a[4].(func(*pb.ActivationErrorRecord))))
 	})
-	registerDoFn((*decodeKeyedEventFn).ProcessElement, func(f *decodeKeyedEventFn, a []any) []any {
-		return result(f.ProcessElement(a[0].(context.Context), a[1].(beam.EventTime), a[2].([]byte), a[3].([]byte), a[4].(func([]byte, events.Envelope)), a[5].(func(*pb.ActivationErrorRecord))))
+	registerDoFn((*beamagentsDecodeKeyedEventFn).ProcessElement, func(f *beamagentsDecodeKeyedEventFn, a []any) []any {
+		return result(f.ProcessElement(a[0].(context.Context), a[1].(beam.EventTime), a[2].([]byte), a[3].([]byte), a[4].(beamagentsEmitKeyedEvent), a[5].(func(*pb.ActivationErrorRecord))))
 	})
-	registerDoFn((*decodeEnvelopeEventFn).ProcessElement, func(f *decodeEnvelopeEventFn, a []any) []any {
-		return result(f.ProcessElement(a[0].(context.Context), a[1].(*pb.AgentEnvelope), a[2].(func(events.Envelope)), a[3].(func(*pb.ActivationErrorRecord))))
+	registerDoFn((*beamagentsDecodeEnvelopeEventFn).ProcessElement, func(f *beamagentsDecodeEnvelopeEventFn, a []any) []any {
+		return result(f.ProcessElement(a[0].(context.Context), a[1].(*pb.AgentEnvelope), a[2].(beamagentsEmitEvent), a[3].(func(*pb.ActivationErrorRecord))))
 	})
-	register.Emitter1[events.Envelope]()
-	register.Emitter2[[]byte, events.Envelope]()
 }
 
 // DecodedEvents is the result of [DecodeEvents].
@@ -56,11 +53,11 @@ func DecodeEvents(s beam.Scope, col beam.PCollection) DecodedEvents {
 	var fn any
 	switch t := col.Type(); {
 	case t.Type() == reflectx.ByteSlice:
-		fn = &decodeEventFn{}
+		fn = &beamagentsDecodeEventFn{}
 	case typex.IsKV(t) && t.Components()[0].Type() == reflectx.ByteSlice && t.Components()[1].Type() == reflectx.ByteSlice:
-		fn = &decodeKeyedEventFn{}
+		fn = &beamagentsDecodeKeyedEventFn{}
 	case t.Type() == reflect.TypeFor[*pb.AgentEnvelope]():
-		fn = &decodeEnvelopeEventFn{}
+		fn = &beamagentsDecodeEnvelopeEventFn{}
 	default:
 		panic(fmt.Errorf("transforms.DecodeEvents: the input is of %v: "+
 			"give it []byte, KV<[]byte,[]byte> or *beamagentspb.AgentEnvelope", t))
@@ -80,11 +77,11 @@ func mustBeEvents(transform string, col beam.PCollection) {
 	}
 }
 
-type decodeEventFn struct{}
+type beamagentsDecodeEventFn struct{}
 
-func (*decodeEventFn) ProcessElement(
+func (*beamagentsDecodeEventFn) ProcessElement(
 	ctx context.Context, ts beam.EventTime, raw []byte,
-	emit func(events.Envelope), errs func(*pb.ActivationErrorRecord),
+	emit beamagentsEmitEvent, errs func(*pb.ActivationErrorRecord),
 ) error {
 	env, err := events.DecodeEnvelope(raw)
 	if err != nil {
@@ -95,11 +92,11 @@ func (*decodeEventFn) ProcessElement(
 	return nil
 }
 
-type decodeKeyedEventFn struct{}
+type beamagentsDecodeKeyedEventFn struct{}
 
-func (*decodeKeyedEventFn) ProcessElement(
+func (*beamagentsDecodeKeyedEventFn) ProcessElement(
 	ctx context.Context, ts beam.EventTime, key, raw []byte,
-	emit func([]byte, events.Envelope), errs func(*pb.ActivationErrorRecord),
+	emit beamagentsEmitKeyedEvent, errs func(*pb.ActivationErrorRecord),
 ) error {
 	env, err := events.DecodeEnvelope(raw)
 	if err != nil {
@@ -121,11 +118,11 @@ func buryBytes(
 	}, errs)
 }
 
-type decodeEnvelopeEventFn struct{}
+type beamagentsDecodeEnvelopeEventFn struct{}
 
-func (*decodeEnvelopeEventFn) ProcessElement(
+func (*beamagentsDecodeEnvelopeEventFn) ProcessElement(
 	ctx context.Context, carrier *pb.AgentEnvelope,
-	emit func(events.Envelope), errs func(*pb.ActivationErrorRecord),
+	emit beamagentsEmitEvent, errs func(*pb.ActivationErrorRecord),
 ) error {
 	code, text := deadletter.MissingField, "the envelope has no external_event"
 	if p, ok := carrier.GetPayload().(*pb.AgentEnvelope_ExternalEvent); ok && p != nil {

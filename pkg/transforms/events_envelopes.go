@@ -14,7 +14,7 @@ import (
 )
 
 func init() {
-	registerDoFn((*eventEnvelopeFn).ProcessElement, func(f *eventEnvelopeFn, a []any) []any {
+	registerDoFn((*beamagentsEventEnvelopeFn).ProcessElement, func(f *beamagentsEventEnvelopeFn, a []any) []any {
 		return result(f.ProcessElement(a[0].(context.Context), a[1].(beam.EventTime), a[2].(events.Envelope), a[3].(func(beam.EventTime, []byte, *pb.AgentEnvelope)), a[4].(func(*pb.ActivationErrorRecord))))
 	})
 	register.Emitter3[beam.EventTime, []byte, *pb.AgentEnvelope]()
@@ -50,13 +50,13 @@ func EventsToEnvelopes(s beam.Scope, col beam.PCollection) EventEnvelopes {
 		panic(fmt.Errorf("transforms.EventsToEnvelopes: the input is in %v, and events move to their event time: "+
 			"apply the windows to the output", w))
 	}
-	envelopes, errs := beam.ParDo2(s.Scope("EventsToEnvelopes"), &eventEnvelopeFn{}, col)
+	envelopes, errs := beam.ParDo2(s.Scope("EventsToEnvelopes"), &beamagentsEventEnvelopeFn{}, col)
 	return EventEnvelopes{Envelopes: envelopes, Errors: errs}
 }
 
-type eventEnvelopeFn struct{}
+type beamagentsEventEnvelopeFn struct{}
 
-func (*eventEnvelopeFn) ProcessElement(
+func (*beamagentsEventEnvelopeFn) ProcessElement(
 	ctx context.Context, ts beam.EventTime, env events.Envelope,
 	emit func(beam.EventTime, []byte, *pb.AgentEnvelope), errs func(*pb.ActivationErrorRecord),
 ) error {

@@ -7,7 +7,7 @@ import (
 )
 
 func init() {
-	registerDoFn((*projectFn).ProcessElement, func(f *projectFn, a []any) []any {
+	registerDoFn((*beamagentsProjectFn).ProcessElement, func(f *beamagentsProjectFn, a []any) []any {
 		r0 := f.ProcessElement(a[0].(events.Envelope))
 		return []any{r0}
 	})
@@ -18,9 +18,11 @@ func init() {
 // A sink that takes JSON gets it from Projection.AppendJSON.
 func ProjectEvents(s beam.Scope, col beam.PCollection) beam.PCollection {
 	mustBeEvents("ProjectEvents", col)
-	return beam.ParDo(s.Scope("ProjectEvents"), &projectFn{}, col)
+	return beam.ParDo(s.Scope("ProjectEvents"), &beamagentsProjectFn{}, col)
 }
 
-type projectFn struct{}
+type beamagentsProjectFn struct{}
 
-func (*projectFn) ProcessElement(env events.Envelope) events.Projection { return env.Project() }
+func (*beamagentsProjectFn) ProcessElement(env events.Envelope) events.Projection {
+	return env.Project()
+}

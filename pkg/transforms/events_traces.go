@@ -12,13 +12,13 @@ import (
 )
 
 func init() {
-	registerDoFn((*keyByRunFn).ProcessElement, func(f *keyByRunFn, a []any) []any {
-		return result(f.ProcessElement(a[0].(context.Context), a[1].(beam.EventTime), a[2].(events.Envelope), a[3].(func([]byte, events.Envelope)), a[4].(func(*pb.ActivationErrorRecord))))
+	registerDoFn((*beamagentsKeyByRunFn).ProcessElement, func(f *beamagentsKeyByRunFn, a []any) []any {
+		return result(f.ProcessElement(a[0].(context.Context), a[1].(beam.EventTime), a[2].(events.Envelope), a[3].(beamagentsEmitKeyedEvent), a[4].(func(*pb.ActivationErrorRecord))))
 	})
-	registerDoFn((*traceRunFn).ProcessElement, func(f *traceRunFn, a []any) []any {
+	registerDoFn((*beamagentsTraceRunFn).ProcessElement, func(f *beamagentsTraceRunFn, a []any) []any {
 		return result(f.ProcessElement(a[0].(beam.Window), a[1].([]byte), a[2].(func(*events.Envelope) bool), a[3].(func(beam.EventTime, *pb.TraceEvent))))
 	})
-	register.Iter1[events.Envelope]()
+	register.Iter1[events.Envelope]() // Beam finds iterators by the type itself
 	register.Emitter2[beam.EventTime, *pb.TraceEvent]()
 }
 
@@ -68,16 +68,16 @@ type EventTraces struct {
 func EventsToTraces(s beam.Scope, col beam.PCollection) EventTraces {
 	mustBeEvents("EventsToTraces", col)
 	s = s.Scope("EventsToTraces")
-	keyed, errs := beam.ParDo2(s, &keyByRunFn{}, col)
-	traces := beam.ParDo(s, &traceRunFn{}, beam.GroupByKey(s, keyed))
+	keyed, errs := beam.ParDo2(s, &beamagentsKeyByRunFn{}, col)
+	traces := beam.ParDo(s, &beamagentsTraceRunFn{}, beam.GroupByKey(s, keyed))
 	return EventTraces{Traces: traces, Errors: errs}
 }
 
-type keyByRunFn struct{}
+type beamagentsKeyByRunFn struct{}
 
-func (*keyByRunFn) ProcessElement(
+func (*beamagentsKeyByRunFn) ProcessElement(
 	ctx context.Context, ts beam.EventTime, env events.Envelope,
-	emit func([]byte, events.Envelope), errs func(*pb.ActivationErrorRecord),
+	emit beamagentsEmitKeyedEvent, errs func(*pb.ActivationErrorRecord),
 ) error {
 	p, code, text := positionOf(env.Metadata)
 	traced := tracedTypes[env.Type]
@@ -115,9 +115,9 @@ func runKey(sessionID, runID string) ([]byte, error) {
 	return v.AppendJSON(nil), err
 }
 
-type traceRunFn struct{}
+type beamagentsTraceRunFn struct{}
 
-func (*traceRunFn) ProcessElement(
+func (*beamagentsTraceRunFn) ProcessElement(
 	w beam.Window, key []byte, next func(*events.Envelope) bool, emit func(beam.EventTime, *pb.TraceEvent),
 ) error {
 	var run, others []runEvent

@@ -8,6 +8,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/core/typex"
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/core/util/reflectx"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -18,10 +20,13 @@ import (
 )
 
 func init() {
-	registerDoFn((*encodeIntentsFn).ProcessElement, func(f *encodeIntentsFn, a []any) []any {
+	registerDoFn((*beamagentsEncodeIntentsFn).ProcessElement, func(f *beamagentsEncodeIntentsFn, a []any) []any {
 		return result(f.ProcessElement(a[0].(context.Context), a[1].(*pb.ToolIntent), a[2].(func([]byte, []byte)), a[3].(func(*pb.ActivationErrorRecord))))
 	})
-	registerDoFn((*decodeIntentsFn).ProcessElement, func(f *decodeIntentsFn, a []any) []any {
+	registerDoFn((*beamagentsDecodeIntentFn).ProcessElement, func(f *beamagentsDecodeIntentFn, a []any) []any {
+		return result(f.ProcessElement(a[0].(context.Context), a[1].(beam.EventTime), a[2].([]byte), a[3].(func(*pb.ToolIntent)), a[4].(func(*pb.ActivationErrorRecord))))
+	})
+	registerDoFn((*beamagentsDecodeKeyedIntentFn).ProcessElement, func(f *beamagentsDecodeKeyedIntentFn, a []any) []any {
 		return result(f.ProcessElement(a[0].(context.Context), a[1].(beam.EventTime), a[2].([]byte), a[3].([]byte), a[4].(func(*pb.ToolIntent)), a[5].(func(*pb.ActivationErrorRecord))))
 	})
 	register.Emitter1[*pb.ToolIntent]()
@@ -55,15 +60,15 @@ func EncodeIntents(s beam.Scope, params EncodeIntentsParams, col beam.PCollectio
 	if err := params.validate(); err != nil {
 		panic(fmt.Errorf("transforms.EncodeIntents: %w", err))
 	}
-	encoded, errs := beam.ParDo2(s.Scope("EncodeIntents"), &encodeIntentsFn{MaxBytes: cmp.Or(params.MaxBytes, DefaultMaxBytes)}, col)
+	encoded, errs := beam.ParDo2(s.Scope("EncodeIntents"), &beamagentsEncodeIntentsFn{MaxBytes: cmp.Or(params.MaxBytes, DefaultMaxBytes)}, col)
 	return EncodedIntents{Encoded: encoded, Errors: errs}
 }
 
-type encodeIntentsFn struct {
+type beamagentsEncodeIntentsFn struct {
 	MaxBytes int
 }
 
-func (f *encodeIntentsFn) ProcessElement(
+func (f *beamagentsEncodeIntentsFn) ProcessElement(
 	ctx context.Context, in *pb.ToolIntent, emit func([]byte, []byte), errs func(*pb.ActivationErrorRecord),
 ) error {
 	if err := intent.CheckText(in); err != nil {
@@ -90,28 +95,66 @@ type DecodedIntents struct {
 	Errors beam.PCollection
 }
 
-// DecodeIntents reads messages of an intents topic, a PCollection<KV<[]byte, []byte>>
-// of keys and ToolIntents. What is no encoding of one is a dead letter malformed_intent
-// with code unparsable, the key and the bytes as received.
+// DecodeIntents decodes messages of an intents topic. Its input is one of
+//
+//   - PCollection<[]byte>, a ToolIntent each;
+//   - PCollection<KV<[]byte, []byte>>, a ToolIntent under a key each.
+//
+// A message that holds no intent is a dead letter malformed_intent with the bytes as
+// received, and the key where there is one. Its code is empty (no bytes, as in a
+// tombstone) or unparsable (not the encoding of a ToolIntent).
 //
 // An intent keeps what its bytes say, a field of a newer schema too, and the key is
 // dropped: nothing is trusted here. Verify it, and look at its expiry, before anything
 // is done about it.
 func DecodeIntents(s beam.Scope, col beam.PCollection) DecodedIntents {
-	intents, errs := beam.ParDo2(s.Scope("DecodeIntents"), &decodeIntentsFn{}, col)
+	var fn any
+	switch t := col.Type(); {
+	case t.Type() == reflectx.ByteSlice:
+		fn = &beamagentsDecodeIntentFn{}
+	case typex.IsKV(t) && t.Components()[0].Type() == reflectx.ByteSlice && t.Components()[1].Type() == reflectx.ByteSlice:
+		fn = &beamagentsDecodeKeyedIntentFn{}
+	default:
+		panic(fmt.Errorf("transforms.DecodeIntents: the input is of %v: give it []byte or KV<[]byte,[]byte>", t))
+	}
+	intents, errs := beam.ParDo2(s.Scope("DecodeIntents"), fn, col)
 	return DecodedIntents{Intents: intents, Errors: errs}
 }
 
-type decodeIntentsFn struct{}
+type beamagentsDecodeIntentFn struct{}
 
-func (*decodeIntentsFn) ProcessElement(
+func (*beamagentsDecodeIntentFn) ProcessElement(
+	ctx context.Context, ts beam.EventTime, raw []byte,
+	emit func(*pb.ToolIntent), errs func(*pb.ActivationErrorRecord),
+) error {
+	return decodeIntent(ctx, ts, nil, raw, emit, errs)
+}
+
+type beamagentsDecodeKeyedIntentFn struct{}
+
+func (*beamagentsDecodeKeyedIntentFn) ProcessElement(
+	ctx context.Context, ts beam.EventTime, key, raw []byte,
+	emit func(*pb.ToolIntent), errs func(*pb.ActivationErrorRecord),
+) error {
+	return decodeIntent(ctx, ts, key, raw, emit, errs)
+}
+
+// decodeIntent emits the intent in raw, or a dead letter that says why there is none.
+func decodeIntent(
 	ctx context.Context, ts beam.EventTime, key, raw []byte,
 	emit func(*pb.ToolIntent), errs func(*pb.ActivationErrorRecord),
 ) error {
 	in := new(pb.ToolIntent)
-	if err := proto.Unmarshal(raw, in); err != nil {
+	var code deadletter.Code
+	var text string
+	if len(raw) == 0 { // protobuf reads it as an intent without any field
+		code, text = deadletter.Empty, "the message is empty"
+	} else if err := proto.Unmarshal(raw, in); err != nil {
+		code, text = deadletter.Unparsable, deadletter.Explain(raw, in)
+	}
+	if code != "" {
 		return bury(ctx, deadletter.Letter{
-			Reason: deadletter.MalformedIntent, Code: deadletter.Unparsable, Error: deadletter.Explain(raw, in),
+			Reason: deadletter.MalformedIntent, Code: code, Error: text,
 			EntityKey: key, EventTimeMS: dateMS(ts),
 			InputKind: deadletter.BytesInput, Input: raw,
 		}, errs)

@@ -24,6 +24,7 @@ func init() {
 	register.Function2x1(stampedIntent)
 	register.Function3x1(stampedMessage)
 	register.Function2x1(stampedRecord)
+	register.Function1x2(textKeyed)
 	register.Function1x1(withoutEncoding)
 }
 
@@ -47,6 +48,9 @@ func intentRecord(reason, code, text string, in *pb.ToolIntent) string {
 		in.EntityKey, reason, in.CreatedAtMs, code, text, base64.StdEncoding.EncodeToString(canonical(in)),
 		in.IntentId, in.Seq, in.StepIndex)
 }
+
+// textKeyed gives messages a key that is text.
+func textKeyed(b []byte) (string, []byte) { return "key", b }
 
 // messages is inputs under the key kv-key, 7 s after the epoch.
 func messages(s beam.Scope, inputs ...[]byte) beam.PCollection {
@@ -128,21 +132,33 @@ func TestGoldenIntentsThereAndBack(t *testing.T) {
 
 func TestDecodeIntentsKeepsPoisonAndTheRest(t *testing.T) {
 	good := canonical(toolIntent(nil))
-	record := func(raw []byte, text string) string {
-		return fmt.Sprintf(`7000 "kv-key" malformed_intent at 7000: {"code":"unparsable","error":%q,"input":%q,"input_kind":"bytes"}`,
-			text, base64.StdEncoding.EncodeToString(raw))
-	}
 	badText := []byte{0x0a, 1, 'i', 0x2a, 2, 't', 0xff}
-	onBothRunners(t, func(s beam.Scope) {
-		decoded := transforms.DecodeIntents(s, messages(s, good[:5], nil, badText, good, []byte("no protobuf"), good[:len(good)-1]))
-		equals(s, beam.ParDo(s, stampedIntent, decoded.Intents), []string{"7000 ", fmt.Sprintf("7000 %x", good)})
-		equals(s, beam.ParDo(s, stampedRecord, decoded.Errors), []string{
-			record(good[:5], "byte 0: ToolIntent.intent_id is cut short"),
-			record(badText, "byte 5: ToolIntent.tool_name is not UTF-8"),
-			record([]byte("no protobuf"), "byte 0: ToolIntent.signing_key_id is not valid"),
-			record(good[:len(good)-1], fmt.Sprintf("byte %d: ToolIntent.trace_id is cut short", len(good)-18)),
+	inputs := [][]byte{nil, good[:5], badText, good, []byte("no protobuf"), good[:len(good)-1]}
+	for name, tc := range map[string]struct {
+		key   string
+		input func(s beam.Scope) beam.PCollection
+	}{
+		"keys":    {"kv-key", func(s beam.Scope) beam.PCollection { return messages(s, inputs...) }},
+		"no keys": {"", func(s beam.Scope) beam.PCollection { return beam.DropKey(s, messages(s, inputs...)) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			record := func(raw []byte, text string) string {
+				return fmt.Sprintf(`7000 %q malformed_intent at 7000: {"code":"unparsable","error":%q,"input":%q,"input_kind":"bytes"}`,
+					tc.key, text, base64.StdEncoding.EncodeToString(raw))
+			}
+			onBothRunners(t, func(s beam.Scope) {
+				decoded := transforms.DecodeIntents(s, tc.input(s))
+				equals(s, beam.ParDo(s, stampedIntent, decoded.Intents), []string{fmt.Sprintf("7000 %x", good)})
+				equals(s, beam.ParDo(s, stampedRecord, decoded.Errors), []string{
+					fmt.Sprintf(`7000 %q malformed_intent at 7000: {"code":"empty","error":"the message is empty","input_kind":"bytes"}`, tc.key),
+					record(good[:5], "byte 0: ToolIntent.intent_id is cut short"),
+					record(badText, "byte 5: ToolIntent.tool_name is not UTF-8"),
+					record([]byte("no protobuf"), "byte 0: ToolIntent.signing_key_id is not valid"),
+					record(good[:len(good)-1], fmt.Sprintf("byte %d: ToolIntent.trace_id is cut short", len(good)-18)),
+				})
+			}, wantCounters(map[string]int64{"intents_decoded": 1, "errors_malformed_intent": 5}))
 		})
-	}, wantCounters(map[string]int64{"intents_decoded": 2, "errors_malformed_intent": 4}))
+	}
 }
 
 func TestEncodeIntentsTooLarge(t *testing.T) {
@@ -270,7 +286,7 @@ func TestVerifyIntents(t *testing.T) {
 		errs     []string
 		counters map[string]int64
 	}{
-		"no mode": {transforms.VerifyParams{}, lines(all), nil, map[string]int64{"intents_not_verified": 9}},
+		"off": {transforms.VerifyParams{Mode: intent.ModeOff}, lines(all), nil, map[string]int64{"intents_not_verified": 9}},
 		"off, with a keyring that is not there": {
 			transforms.VerifyParams{Mode: intent.ModeOff, Keyring: "file:/no/such/keyring"},
 			lines(all), nil, map[string]int64{"intents_not_verified": 9},
@@ -532,10 +548,17 @@ func TestIntentParamsPanics(t *testing.T) {
 		"verify leniently, none":    {verify(intent.ModePermissive, ""), setRef},
 		"verify, another scheme":    {verify(intent.ModeRequire, "http:x"), setRef},
 		"verify off, a bad keyring": {verify(intent.ModeOff, "k1="+key), setRef},
-		"verify, no mode":           {verify("", "env:KEYS"), "set Mode to"},
+		"verify, no mode":           {verify("", "env:KEYS"), "VerifyParams.Mode is empty; set intent.ModeRequire"},
+		"verify, nothing set":       {verify("", ""), "VerifyParams.Mode is empty; set intent.ModeRequire"},
 		"encode, negative MaxBytes": {func(s beam.Scope) {
 			_ = transforms.EncodeIntents(s, transforms.EncodeIntentsParams{MaxBytes: -1}, intents(s)).Errors
 		}, "EncodeIntentsParams.MaxBytes is -1; set"},
+		"decode, another type": {func(s beam.Scope) { _ = transforms.DecodeIntents(s, beam.Create(s, "text")).Errors },
+			"transforms.DecodeIntents: the input is of string: give it []byte or KV<[]byte,[]byte>"},
+		"decode, intents under keys": {func(s beam.Scope) {
+			_ = transforms.DecodeIntents(s, beam.ParDo(s, textKeyed, beam.Create(s, []byte{}))).Errors
+		},
+			"give it []byte or KV<[]byte,[]byte>"},
 		"another type": {func(s beam.Scope) { _ = transforms.RouteIntents(s, beam.Create(s, "text")).Errors }, "string"},
 	} {
 		t.Run(name, func(t *testing.T) {

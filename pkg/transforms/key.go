@@ -7,7 +7,7 @@ import (
 )
 
 func init() {
-	registerDoFn((*keyFn).ProcessElement, func(f *keyFn, a []any) []any {
+	registerDoFn((*beamagentsKeyFn).ProcessElement, func(f *beamagentsKeyFn, a []any) []any {
 		key, env := f.ProcessElement(a[0].(*pb.AgentEnvelope))
 		return []any{key, env}
 	})
@@ -16,11 +16,11 @@ func init() {
 // KeyByEntity puts each envelope of a PCollection<*pb.AgentEnvelope> under its
 // entity_key: PCollection<KV<[]byte, *pb.AgentEnvelope>>. The empty key is a key.
 func KeyByEntity(s beam.Scope, col beam.PCollection) beam.PCollection {
-	return beam.ParDo(s.Scope("KeyByEntity"), &keyFn{}, col)
+	return beam.ParDo(s.Scope("KeyByEntity"), &beamagentsKeyFn{}, col)
 }
 
-type keyFn struct{}
+type beamagentsKeyFn struct{}
 
-func (*keyFn) ProcessElement(env *pb.AgentEnvelope) ([]byte, *pb.AgentEnvelope) {
+func (*beamagentsKeyFn) ProcessElement(env *pb.AgentEnvelope) ([]byte, *pb.AgentEnvelope) {
 	return env.GetEntityKey(), env
 }

@@ -18,7 +18,7 @@ import (
 )
 
 func init() {
-	registerDoFn((*mapFn).ProcessElement, func(f *mapFn, a []any) []any {
+	registerDoFn((*beamagentsMapFn).ProcessElement, func(f *beamagentsMapFn, a []any) []any {
 		return result(f.ProcessElement(a[0].(context.Context), a[1].(*pb.AgentEnvelope),
 			a[2].(func(*pb.AgentEnvelope)), a[3].(func(*pb.ActivationErrorRecord))))
 	})
@@ -53,7 +53,7 @@ func MapEnvelopes(
 	if err := checkFunction(fn); err != nil {
 		panic(fmt.Errorf("transforms.MapEnvelopes: %w", err))
 	}
-	envelopes, errs := beam.ParDo2(s.Scope("MapEnvelopes"), &mapFn{Fn: beam.EncodedFunc{Fn: reflectx.MakeFunc(fn)}}, col)
+	envelopes, errs := beam.ParDo2(s.Scope("MapEnvelopes"), &beamagentsMapFn{Fn: beam.EncodedFunc{Fn: reflectx.MakeFunc(fn)}}, col)
 	return Mapped{Envelopes: envelopes, Errors: errs}
 }
 
@@ -76,14 +76,14 @@ func checkFunction(fn any) error {
 	return nil
 }
 
-type mapFn struct {
+type beamagentsMapFn struct {
 	Fn beam.EncodedFunc
 
 	fn func(context.Context, *pb.AgentEnvelope) (*pb.AgentEnvelope, error)
 }
 
 // Setup resolves the function once.
-func (f *mapFn) Setup() error {
+func (f *beamagentsMapFn) Setup() error {
 	resolved, err := runtime.ResolveFunction(f.Fn.Fn.Name(), f.Fn.Fn.Type())
 	if err != nil {
 		return fmt.Errorf("transforms.MapEnvelopes: %w", err)
@@ -96,7 +96,7 @@ func (f *mapFn) Setup() error {
 	return nil
 }
 
-func (f *mapFn) ProcessElement(
+func (f *beamagentsMapFn) ProcessElement(
 	ctx context.Context, env *pb.AgentEnvelope, emit func(*pb.AgentEnvelope), errs func(*pb.ActivationErrorRecord),
 ) error {
 	out, code, text := f.call(ctx, proto.CloneOf(env))
@@ -114,7 +114,7 @@ func (f *mapFn) ProcessElement(
 
 // call runs the user's function on a goroutine of its own, since runtime.Goexit on
 // Beam's would end the bundle without an answer. A code says that it failed.
-func (f *mapFn) call(ctx context.Context, env *pb.AgentEnvelope) (out *pb.AgentEnvelope, code deadletter.Code, text string) {
+func (f *beamagentsMapFn) call(ctx context.Context, env *pb.AgentEnvelope) (out *pb.AgentEnvelope, code deadletter.Code, text string) {
 	code, text = deadletter.Exited, "the function called runtime.Goexit"
 	done := make(chan struct{})
 	go func() {

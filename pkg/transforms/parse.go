@@ -22,7 +22,7 @@ const DefaultMaxBytes = 10 << 20
 const maxEventTimeMS = deadletter.MaxEventTimeMS
 
 func init() {
-	registerDoFn((*parseFn).ProcessElement, func(f *parseFn, a []any) []any {
+	registerDoFn((*beamagentsParseFn).ProcessElement, func(f *beamagentsParseFn, a []any) []any {
 		return result(f.ProcessElement(a[0].(context.Context), a[1].(beam.EventTime), a[2].([]byte),
 			a[3].(func(beam.EventTime, *pb.AgentEnvelope)), a[4].(func(*pb.ActivationErrorRecord))))
 	})
@@ -81,19 +81,19 @@ func ParseEnvelopes(s beam.Scope, params ParseParams, col beam.PCollection) Pars
 			"apply the windows to the output, or set ParseParams.KeepTimestamps", col.WindowingStrategy().Fn))
 	}
 	s = s.Scope("ParseEnvelopes")
-	envelopes, errs := beam.ParDo2(s, &parseFn{
+	envelopes, errs := beam.ParDo2(s, &beamagentsParseFn{
 		MaxEnvelopeBytes: cmp.Or(params.MaxEnvelopeBytes, DefaultMaxBytes),
 		KeepTimestamps:   params.KeepTimestamps,
 	}, col)
 	return Parsed{Envelopes: envelopes, Errors: errs}
 }
 
-type parseFn struct {
+type beamagentsParseFn struct {
 	MaxEnvelopeBytes int
 	KeepTimestamps   bool
 }
 
-func (f *parseFn) ProcessElement(
+func (f *beamagentsParseFn) ProcessElement(
 	ctx context.Context, ts beam.EventTime, raw []byte,
 	emit func(beam.EventTime, *pb.AgentEnvelope), errs func(*pb.ActivationErrorRecord),
 ) error {

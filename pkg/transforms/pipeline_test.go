@@ -14,6 +14,7 @@ import (
 
 	"github.com/beamagents/beamagents-go/pkg/compat/graph/graphtest"
 	"github.com/beamagents/beamagents-go/pkg/events"
+	"github.com/beamagents/beamagents-go/pkg/intent"
 	"github.com/beamagents/beamagents-go/pkg/transforms"
 	pb "github.com/beamagents/beamagents-go/proto/beam_agents/v1"
 )
@@ -44,12 +45,13 @@ var everyTransform = map[string]func(s beam.Scope){
 		_ = transforms.SignIntents(s, transforms.SignParams{Keyring: "env:KEYS", KeyID: "k1"}, beam.Create(s, &pb.ToolIntent{})).Errors
 	},
 	"VerifyIntents": func(s beam.Scope) {
-		_ = transforms.VerifyIntents(s, transforms.VerifyParams{}, beam.Create(s, &pb.ToolIntent{})).Errors
+		_ = transforms.VerifyIntents(s, transforms.VerifyParams{Mode: intent.ModeOff}, beam.Create(s, &pb.ToolIntent{})).Errors
 	},
 	"EncodeIntents": func(s beam.Scope) {
 		_ = transforms.EncodeIntents(s, transforms.EncodeIntentsParams{}, beam.Create(s, &pb.ToolIntent{})).Errors
 	},
-	"DecodeIntents": func(s beam.Scope) {
+	"DecodeIntents": func(s beam.Scope) { // in its two forms
+		_ = transforms.DecodeIntents(s, beam.Create(s, []byte{})).Errors
 		_ = transforms.DecodeIntents(s, beam.ParDo(s, keyed, beam.Create(s, []byte{}))).Errors
 	},
 	"DecodeErrors": func(s beam.Scope) {

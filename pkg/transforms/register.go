@@ -13,13 +13,20 @@ import (
 //
 // It does what register.DoFnNxM of the SDK does, without reflection for each element
 // either. The SDK's generics take the compiler 12 s for every DoFn; this takes none.
+//
+// Beam keeps what is registered here by the text of the type, such as transforms.mapFn,
+// which a package of a user may have as well. So the name of F begins with beamagents,
+// and so does that of a function type in process that is not of Beam's or our own
+// messages; TestNamesAreOurs holds every DoFn to it.
 func registerDoFn[F any](process any, call func(f *F, args []any) []any) {
-	beam.RegisterDoFn(reflect.TypeFor[*F]())
 	t := reflect.TypeOf(process)
 	in, out := slices.Collect(t.Ins()), slices.Collect(t.Outs())
 	bound := reflect.FuncOf(in[1:], out, false) // in[0] is the receiver
 	reflectx.RegisterStructWrapper(reflect.TypeFor[F](), func(fn any) map[string]reflectx.Func {
-		f := fn.(*F)
+		f, ok := fn.(*F)
+		if !ok {
+			return nil // another type of this name: Beam finds its methods by reflection
+		}
 		methods := map[string]reflectx.Func{
 			"ProcessElement": &processElement{
 				name: t.String(), bound: bound, call: func(args []any) []any { return call(f, args) },
@@ -30,6 +37,7 @@ func registerDoFn[F any](process any, call func(f *F, args []any) []any) {
 		}
 		return methods
 	})
+	beam.RegisterDoFn(reflect.TypeFor[*F]()) // looks at the methods, so it comes second
 }
 
 // processElement is a reflectx.Func: a method bound to its DoFn.

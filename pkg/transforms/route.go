@@ -12,7 +12,7 @@ import (
 )
 
 func init() {
-	registerDoFn((*routeFn).ProcessElement, func(f *routeFn, a []any) []any {
+	registerDoFn((*beamagentsRouteFn).ProcessElement, func(f *beamagentsRouteFn, a []any) []any {
 		return result(f.ProcessElement(a[0].(context.Context), a[1].([]byte), a[2].(*pb.AgentEnvelope),
 			a[3].(func([]byte, []byte)), a[4].(func([]byte, *pb.ToolResult)), a[5].(func([]byte, *pb.AgentEnvelope_Approval)),
 			a[6].(func([]byte, *pb.AgentEnvelope_StateExportRequest)), a[7].(func(*pb.ActivationErrorRecord))))
@@ -45,13 +45,13 @@ type Routed struct {
 // which ParseEnvelopes would have refused, is malformed_envelope with code
 // empty_payload. Both keep the envelope.
 func Route(s beam.Scope, col beam.PCollection) Routed {
-	events, results, approvals, exports, errs := beam.ParDo5(s.Scope("Route"), &routeFn{}, col)
+	events, results, approvals, exports, errs := beam.ParDo5(s.Scope("Route"), &beamagentsRouteFn{}, col)
 	return Routed{Events: events, ToolResults: results, Approvals: approvals, ExportRequests: exports, Errors: errs}
 }
 
-type routeFn struct{}
+type beamagentsRouteFn struct{}
 
-func (*routeFn) ProcessElement(
+func (*beamagentsRouteFn) ProcessElement(
 	ctx context.Context, key []byte, env *pb.AgentEnvelope,
 	events func([]byte, []byte), results func([]byte, *pb.ToolResult), approvals func([]byte, *pb.AgentEnvelope_Approval),
 	exports func([]byte, *pb.AgentEnvelope_StateExportRequest), errs func(*pb.ActivationErrorRecord),

@@ -12,7 +12,7 @@ import (
 )
 
 func init() {
-	registerDoFn((*routeIntentsFn).ProcessElement, func(f *routeIntentsFn, a []any) []any {
+	registerDoFn((*beamagentsRouteIntentsFn).ProcessElement, func(f *beamagentsRouteIntentsFn, a []any) []any {
 		return result(f.ProcessElement(a[0].(context.Context), a[1].(*pb.ToolIntent), a[2].(func(*pb.ToolIntent)), a[3].(func(*pb.ToolIntent)), a[4].(func(*pb.ActivationErrorRecord))))
 	})
 }
@@ -37,13 +37,13 @@ type RoutedIntents struct {
 // An intent that has no encoding, which only user code in the same stage can hand over,
 // is a dead letter intent_dead_letter with code serialize.
 func RouteIntents(s beam.Scope, col beam.PCollection) RoutedIntents {
-	tools, approvals, errs := beam.ParDo3(s.Scope("RouteIntents"), &routeIntentsFn{}, col)
+	tools, approvals, errs := beam.ParDo3(s.Scope("RouteIntents"), &beamagentsRouteIntentsFn{}, col)
 	return RoutedIntents{Tools: tools, Approvals: approvals, Errors: errs}
 }
 
-type routeIntentsFn struct{}
+type beamagentsRouteIntentsFn struct{}
 
-func (*routeIntentsFn) ProcessElement(
+func (*beamagentsRouteIntentsFn) ProcessElement(
 	ctx context.Context, in *pb.ToolIntent,
 	tools, approvals func(*pb.ToolIntent), errs func(*pb.ActivationErrorRecord),
 ) error {

@@ -13,7 +13,7 @@ import (
 )
 
 func init() {
-	registerDoFn((*signFn).ProcessElement, func(f *signFn, a []any) []any {
+	registerDoFn((*beamagentsSignFn).ProcessElement, func(f *beamagentsSignFn, a []any) []any {
 		return result(f.ProcessElement(a[0].(context.Context), a[1].(*pb.ToolIntent), a[2].(func(*pb.ToolIntent)), a[3].(func(*pb.ActivationErrorRecord))))
 	})
 }
@@ -68,11 +68,11 @@ func SignIntents(s beam.Scope, params SignParams, col beam.PCollection) SignedIn
 	if err := params.validate(); err != nil {
 		panic(fmt.Errorf("transforms.SignIntents: %w", err))
 	}
-	intents, errs := beam.ParDo2(s.Scope("SignIntents"), &signFn{Keyring: params.Keyring, KeyID: params.KeyID}, col)
+	intents, errs := beam.ParDo2(s.Scope("SignIntents"), &beamagentsSignFn{Keyring: params.Keyring, KeyID: params.KeyID}, col)
 	return SignedIntents{Intents: intents, Errors: errs}
 }
 
-type signFn struct {
+type beamagentsSignFn struct {
 	Keyring string
 	KeyID   string
 
@@ -80,7 +80,7 @@ type signFn struct {
 }
 
 // Setup finds the key.
-func (f *signFn) Setup() error {
+func (f *beamagentsSignFn) Setup() error {
 	ring, err := intent.LoadKeyring(f.Keyring)
 	if err == nil {
 		f.signer, err = intent.NewSigner(ring, f.KeyID)
@@ -91,7 +91,7 @@ func (f *signFn) Setup() error {
 	return nil
 }
 
-func (f *signFn) ProcessElement(
+func (f *beamagentsSignFn) ProcessElement(
 	ctx context.Context, in *pb.ToolIntent, emit func(*pb.ToolIntent), errs func(*pb.ActivationErrorRecord),
 ) error {
 	signed, err := f.signer.Sign(in)

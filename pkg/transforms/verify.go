@@ -13,7 +13,7 @@ import (
 )
 
 func init() {
-	registerDoFn((*verifyFn).ProcessElement, func(f *verifyFn, a []any) []any {
+	registerDoFn((*beamagentsVerifyFn).ProcessElement, func(f *beamagentsVerifyFn, a []any) []any {
 		return result(f.ProcessElement(a[0].(context.Context), a[1].(*pb.ToolIntent), a[2].(func(*pb.ToolIntent)), a[3].(func(*pb.ActivationErrorRecord))))
 	})
 }
@@ -21,21 +21,21 @@ func init() {
 // VerifyParams are the options of [VerifyIntents]. They become part of the pipeline
 // graph; a key never does.
 type VerifyParams struct {
-	// Mode says which intents pass. The zero value is intent.ModeOff: all do.
+	// Mode says which intents pass. It must be set: intent.ModeRequire,
+	// intent.ModePermissive, or intent.ModeOff, with which every intent passes.
 	Mode intent.Mode
 	// Keyring names the keyring, as each worker finds it: env:NAME or file:/path. It is
-	// needed, and read, in a mode that verifies. A keyring without a mode is refused,
-	// since who sets it means to verify; intent.ModeOff with a keyring is not.
+	// needed, and read, in a mode that verifies. intent.ModeOff does not read it.
 	Keyring string
 }
 
 func (p VerifyParams) validate() error {
+	if p.Mode == "" {
+		return errors.New("VerifyParams.Mode is empty; set intent.ModeRequire or intent.ModePermissive, " +
+			"or intent.ModeOff to verify nothing")
+	}
 	if err := p.Mode.Validate(); err != nil {
 		return fmt.Errorf("VerifyParams.Mode: %w", err)
-	}
-	if p.Mode == "" && p.Keyring != "" {
-		return errors.New("VerifyParams.Keyring is set and Mode is not, which verifies nothing; " +
-			"set Mode to intent.ModeRequire, intent.ModePermissive or intent.ModeOff")
 	}
 	if p.Mode.Verifies() || p.Keyring != "" {
 		if err := intent.CheckReference(p.Keyring); err != nil {
@@ -67,11 +67,11 @@ func VerifyIntents(s beam.Scope, params VerifyParams, col beam.PCollection) Veri
 	if err := params.validate(); err != nil {
 		panic(fmt.Errorf("transforms.VerifyIntents: %w", err))
 	}
-	intents, errs := beam.ParDo2(s.Scope("VerifyIntents"), &verifyFn{Mode: params.Mode, Keyring: params.Keyring}, col)
+	intents, errs := beam.ParDo2(s.Scope("VerifyIntents"), &beamagentsVerifyFn{Mode: params.Mode, Keyring: params.Keyring}, col)
 	return VerifiedIntents{Intents: intents, Errors: errs}
 }
 
-type verifyFn struct {
+type beamagentsVerifyFn struct {
 	Mode    intent.Mode
 	Keyring string
 
@@ -79,7 +79,7 @@ type verifyFn struct {
 }
 
 // Setup reads the keyring.
-func (f *verifyFn) Setup() error {
+func (f *beamagentsVerifyFn) Setup() error {
 	if !f.Mode.Verifies() {
 		return nil
 	}
@@ -91,7 +91,7 @@ func (f *verifyFn) Setup() error {
 	return nil
 }
 
-func (f *verifyFn) ProcessElement(
+func (f *beamagentsVerifyFn) ProcessElement(
 	ctx context.Context, in *pb.ToolIntent, emit func(*pb.ToolIntent), errs func(*pb.ActivationErrorRecord),
 ) error {
 	if !f.Mode.Verifies() {
