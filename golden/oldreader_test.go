@@ -43,6 +43,7 @@ var stages = []struct{ name, adds string }{
 	{"before_suspended", "TraceEvent.SUSPENDED"},
 	{"before_export_request", "AgentEnvelope.export_request AgentEnvelope.StateExportRequest AgentEnvelope.StateExportRequest.request_id"},
 	{"before_runtime", runtimeNames},
+	{"before_run_agent", runAgentNames},
 	{"release", ""},
 }
 
@@ -62,6 +63,16 @@ const runtimeNames = `
 	beam_agents.runtime.v1.DeferredEvent
 	beam_agents.runtime.v1.DeferredEvent.arrival
 	beam_agents.runtime.v1.DeferredEvent.envelope`
+
+// runAgentNames is what RunAgent counts and remembers of a key.
+const runAgentNames = `
+	beam_agents.runtime.v1.KeyControl.ttl_armed_ms
+	beam_agents.runtime.v1.KeyControl.snapshot_version
+	beam_agents.runtime.v1.KeyControl.recent_event_ids
+	beam_agents.runtime.v1.KeyControl.hour
+	beam_agents.runtime.v1.KeyControl.activations_in_hour
+	beam_agents.runtime.v1.KeyControl.timeouts_in_row
+	beam_agents.runtime.v1.KeyControl.escalation_ids`
 
 // lacks is everything that a reader of the i-th stage does not know, in order.
 func lacks(i int) (names []string) {
@@ -264,6 +275,12 @@ func TestOldReadersCanFail(t *testing.T) {
 		"an intent that was another message": {"key_control", func(m *descriptorpb.DescriptorProto) {
 			m.Field[3].TypeName = new(".beam_agents.v1.ToolResult")
 		}},
+		"a packed list of fewer bits": {"key_control_all_fields", func(m *descriptorpb.DescriptorProto) {
+			m.Field[12].Type = descriptorpb.FieldDescriptorProto_TYPE_FIXED32.Enum()
+		}},
+		"a packed list that was text": {"key_control_all_fields", func(m *descriptorpb.DescriptorProto) {
+			m.Field[12].Type = descriptorpb.FieldDescriptorProto_TYPE_BYTES.Enum()
+		}},
 		"a variant that was another": {"agent_envelope_event_empty", func(m *descriptorpb.DescriptorProto) {
 			m.Field[2].Number, m.Field[5].Number = m.Field[5].Number, m.Field[2].Number
 		}},
@@ -374,6 +391,9 @@ func TestOldReadersSee(t *testing.T) {
 		{"before_signature", "tool_intent_future_field", "args_json created_at_ms entity_key expires_at_ms intent_id kind seq step_index tool_name", []protowire.Number{12, 13, 14, 500}},
 		{"release", "tool_intent_future_field", "args_json created_at_ms entity_key expires_at_ms intent_id kind seq signature signature_scheme signing_key_id step_index tool_name", []protowire.Number{500}},
 		{"release", "key_control_newer", "continuation deferred_bytes deferred_count expired_intent_ids next_arrival pending seq started_ms state_schema_version ttl_mark_ms", []protowire.Number{500}},
+		{"before_run_agent", "key_control_all_fields", "continuation deferred_bytes deferred_count expired_intent_ids next_arrival pending seq started_ms state_schema_version ttl_mark_ms", []protowire.Number{11, 12, 13, 14, 15, 16, 17}},
+		{"before_run_agent", "key_control_not_packed", "state_schema_version", []protowire.Number{13, 16, 17, 13, 13, 13, 16, 17}},
+		{"release", "key_control_all_fields_newer", "activations_in_hour continuation deferred_bytes deferred_count escalation_ids expired_intent_ids hour next_arrival pending recent_event_ids seq snapshot_version started_ms state_schema_version timeouts_in_row ttl_armed_ms ttl_mark_ms", []protowire.Number{500, 511}},
 		{"release", "deferred_event_newer", "arrival envelope", []protowire.Number{500}},
 		{"before_escalations", "continuation_escalated", "adapter deadline_ms pending_intent_ids seq snapshot state_schema_version step_index suspended_at_ms", []protowire.Number{9}},
 		{"before_export_request", "agent_envelope_export", "entity_key event_time_ms", []protowire.Number{6}},
@@ -423,7 +443,7 @@ func TestStagesHaveBlobs(t *testing.T) {
 	for stage, name := range map[string]string{
 		"before_kind": "tool_intent", "before_trace_id": "tool_intent_approval", "before_signature": "tool_intent_traced",
 		"before_escalations": "continuation", "before_suspended": "trace_event", "before_export_request": "agent_envelope",
-		"before_runtime": "agent_envelope_export",
+		"before_runtime": "agent_envelope_export", "before_run_agent": "key_control",
 	} {
 		b := lookup(t, "v1/"+name)
 		m := dynamicpb.NewMessage(messageOf(stageFiles(t, stage), b.Message))

@@ -21,6 +21,8 @@ type stage struct {
 	adds []string
 }
 
+const keyControlName = "beam_agents.runtime.v1.KeyControl."
+
 // history is every stage in order, oldest first. A descriptor set before_<stage>
 // lacks what that stage and all later ones added. When the schema learns
 // something new, append a stage: the older sets then stay as they are.
@@ -42,6 +44,12 @@ func history() []stage {
 		{"export_request", []string{"AgentEnvelope.export_request", "AgentEnvelope.StateExportRequest"}},
 		// The state of the runtime, which only this module ever reads.
 		{"runtime", []string{"beam_agents/runtime/v1/control.proto"}},
+		// What RunAgent counts and remembers of a key.
+		{"run_agent", []string{
+			keyControlName + "ttl_armed_ms", keyControlName + "snapshot_version", keyControlName + "recent_event_ids",
+			keyControlName + "hour", keyControlName + "activations_in_hour", keyControlName + "timeouts_in_row",
+			keyControlName + "escalation_ids",
+		}},
 	}
 }
 

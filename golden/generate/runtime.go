@@ -1,8 +1,11 @@
 package main
 
 import (
+	"crypto/sha256"
+	"encoding/binary"
 	"math"
 	"slices"
+	"strconv"
 
 	"google.golang.org/protobuf/proto"
 
@@ -29,6 +32,27 @@ func suspended() *runtimepb.KeyControl {
 		StateSchemaVersion: 1, Seq: 8, Continuation: continuation(), Pending: []*pb.ToolIntent{intentHTTP(), intentApproval()},
 		ExpiredIntentIds: []string{"2e047468-1bb8-5717-8cb0-d8e98f15a767"}, TtlMarkMs: t0 + dayMs, StartedMs: t0 - 60_000,
 	}
+}
+
+// escalated waits for the answer to an approval, and to an intent that escalates it,
+// after one timeout: it has every field.
+func escalated() *runtimepb.KeyControl {
+	const escalation = "bbbbbbbb-cccc-5ddd-8eee-ffffffffffff"
+	return edit(keyControl(), func(c *runtimepb.KeyControl) {
+		c.Continuation.PendingIntentIds, c.Continuation.Escalations = []string{id1, id2, escalation}, 1
+		c.Pending = append(c.Pending, edit(intentApproval(), func(i *pb.ToolIntent) { i.IntentId, i.StepIndex = escalation, 4 }))
+		c.TtlArmedMs, c.SnapshotVersion, c.RecentEventIds = t0+dayMs, 3, recentIDs(3)
+		c.Hour, c.ActivationsInHour, c.TimeoutsInRow, c.EscalationIds = t0/3_600_000, 12, 1, []string{escalation}
+	})
+}
+
+// recentIDs are those of n events.
+func recentIDs(n int) (ids []uint64) {
+	for i := range n {
+		hash := sha256.Sum256([]byte(strconv.Itoa(i)))
+		ids = append(ids, binary.LittleEndian.Uint64(hash[:]))
+	}
+	return ids
 }
 
 func keyControls() []blob {
@@ -101,7 +125,48 @@ func keyControls() []blob {
 				DeferredCount: math.MaxUint32, DeferredBytes: -1, StartedMs: math.MaxInt64,
 			},
 		},
+		{name: "key_control_all_fields", doc: "Suspended, after an escalation, with deferred events, counts and recent events.", value: escalated()},
+		{
+			name: "key_control_recent", doc: "Idle, with as many recent events as are kept: a packed list with a length of two bytes.",
+			value: &runtimepb.KeyControl{
+				StateSchemaVersion: 1, Seq: 300, TtlMarkMs: t0 + dayMs, TtlArmedMs: t0 + dayMs/2, RecentEventIds: recentIDs(256),
+				Hour: t0 / 3_600_000, ActivationsInHour: 200,
+			},
+		},
+		{
+			name: "key_control_recent_extremes", doc: "The ends of the numbers that came with recent events; an empty id and a repeated 0 are kept.",
+			value: &runtimepb.KeyControl{
+				StateSchemaVersion: 1, TtlArmedMs: math.MinInt64, SnapshotVersion: math.MaxUint32,
+				RecentEventIds: []uint64{0, math.MaxUint64, 0, 1, 1 << 63}, Hour: -1, ActivationsInHour: math.MaxUint32,
+				TimeoutsInRow: math.MaxUint32, EscalationIds: []string{"", "é", ""},
+			},
+		},
+		{
+			name: "key_control_all_fields_newer", doc: "Every field, and fields of a newer schema.",
+			value: withUnknown(escalated(), slices.Concat(varint(500, 42), text(511, "new"))),
+		},
+		{
+			name: "key_control_all_fields_future_version", doc: "Every field under a stamp from the future: decodes, and nobody touches it.",
+			value: edit(escalated(), func(c *runtimepb.KeyControl) { c.StateSchemaVersion = futureVersion }),
+		},
+		{
+			name: "key_control_not_packed", doc: "Recent events as writers differ: packed, one by one, and packed again, between other fields.",
+			value: &runtimepb.KeyControl{StateSchemaVersion: 1, RecentEventIds: recentIDs(5), TimeoutsInRow: 7, EscalationIds: []string{id1, id2}},
+			wire:  notPacked(),
+		},
 	}
+}
+
+// notPacked is a valid encoding of five recent events that no writer of ours makes.
+func notPacked() []byte {
+	ids := recentIDs(5)
+	b := encode(&runtimepb.KeyControl{EscalationIds: []string{id1}, RecentEventIds: ids[:2], TimeoutsInRow: 6})
+	for _, id := range ids[2:4] {
+		b = append(b, fixed64(13, id)...)
+	}
+	return append(b, encode(&runtimepb.KeyControl{
+		StateSchemaVersion: 1, RecentEventIds: ids[4:], TimeoutsInRow: 7, EscalationIds: []string{id2},
+	})...)
 }
 
 // carelessControl encodes keyControl with the same value and none of the canonical form.

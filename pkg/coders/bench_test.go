@@ -98,15 +98,21 @@ func benchmarked(size int) []struct{ ours, builtin proto.Message } {
 	if size > 1000 {
 		snapshot.LlmCache, snapshot.Pending = cache(size/2-200), []*pb.ToolIntent{intent("{}")}
 	}
-	control := &runtimepb.KeyControl{StateSchemaVersion: 1, Seq: 8, TtlMarkMs: t0, NextArrival: 1}
+	control := &runtimepb.KeyControl{
+		StateSchemaVersion: 1, Seq: 8, TtlMarkMs: t0, NextArrival: 1, TtlArmedMs: t0, Hour: t0 / 3_600_000, ActivationsInHour: 3,
+	}
 	if size > 1000 {
 		control.Continuation = &pb.Continuation{
 			StateSchemaVersion: 1, Seq: 7, StepIndex: 2, PendingIntentIds: []string{id, id}, Adapter: "triage",
-			Snapshot: []byte(text(510)), SuspendedAtMs: t0, DeadlineMs: t0,
+			Snapshot: []byte(text(680)), SuspendedAtMs: t0, DeadlineMs: t0,
 		}
 		control.Pending, control.StartedMs = []*pb.ToolIntent{intent("{}"), intent("{}")}, t0
+		control.TimeoutsInRow, control.EscalationIds = 1, []string{id}
+		for i := range uint64(14) {
+			control.RecentEventIds = append(control.RecentEventIds, 1<<63+i)
+		}
 	} else {
-		control.Pending = []*pb.ToolIntent{intent(text(160))}
+		control.Pending = []*pb.ToolIntent{intent(text(175))}
 	}
 	return []struct{ ours, builtin proto.Message }{
 		{memory(size), &beamMemoryBlob{}},

@@ -2,6 +2,7 @@ package beamagentsruntimepb_test
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -100,5 +101,44 @@ func TestNotCanonical(t *testing.T) {
 	}
 	if c.GetStartedMs() != 1_699_999_940_000 || c.GetContinuation().GetAdapter() != "langgraph" {
 		t.Errorf("started %d, adapter %q", c.GetStartedMs(), c.GetContinuation().GetAdapter())
+	}
+}
+
+// Recent events are one list, however they are written. The first 8 bytes of a hash are
+// on the wire as they are in it.
+func TestRecentEvents(t *testing.T) {
+	hash := sha256.Sum256([]byte("0"))
+	for name, want := range map[string]int{
+		"key_control": 0, "key_control_all_fields": 3, "key_control_not_packed": 5, "key_control_recent": 256,
+	} {
+		c, raw := read(t, name, &runtimepb.KeyControl{})
+		ids := c.GetRecentEventIds()
+		if len(ids) != want || bytes.Contains(raw, hash[:8]) != (want > 0) || want > 0 && ids[0] != 0x386fc8ff66ebec5f {
+			t.Errorf("%s has %d ids, the first ones %x", name, len(ids), ids[:min(2, len(ids))])
+		}
+	}
+	c, _ := read(t, "key_control_not_packed", &runtimepb.KeyControl{})
+	if diff := cmp.Diff([]string{id1, id2}, c.GetEscalationIds()); diff != "" || c.GetTimeoutsInRow() != 7 {
+		t.Errorf("escalations (-want +got):\n%s\ntimeouts %d", diff, c.GetTimeoutsInRow())
+	}
+}
+
+func TestCounts(t *testing.T) {
+	type counts struct {
+		armed, hour                  int64
+		version, activations, misses uint32
+	}
+	for name, want := range map[string]counts{
+		"key_control":                           {},
+		"key_control_all_fields":                {1_700_086_400_000, 472_222, 3, 12, 1},
+		"key_control_all_fields_future_version": {1_700_086_400_000, 472_222, 3, 12, 1},
+		"key_control_recent":                    {1_700_043_200_000, 472_222, 0, 200, 0},
+		"key_control_recent_extremes":           {-1 << 63, -1, 1<<32 - 1, 1<<32 - 1, 1<<32 - 1},
+	} {
+		c, _ := read(t, name, &runtimepb.KeyControl{})
+		got := counts{c.GetTtlArmedMs(), c.GetHour(), c.GetSnapshotVersion(), c.GetActivationsInHour(), c.GetTimeoutsInRow()}
+		if got != want {
+			t.Errorf("%s has %v, want %v", name, got, want)
+		}
 	}
 }
