@@ -31,6 +31,7 @@ type folder struct {
 var house = []folder{
 	{"proto", false},
 	{"golden", false}, // test data, for the tests of all that follow
+	{"pkg/internal", false},
 	{"pkg/canonjson", false},
 	{"pkg/intent", false},
 	{"pkg/migrate", false},
@@ -39,6 +40,8 @@ var house = []folder{
 	{"pkg/deadletter", false},
 	{"pkg/events", false},
 	{"pkg/agent", false},
+	{"pkg/activation", false},
+	{"pkg/agenttest", false},
 	{"pkg/tracing", false},
 	{"pkg/compat", false},
 	{"pkg/coders", true},

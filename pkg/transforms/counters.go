@@ -5,12 +5,16 @@ import (
 
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
 
+	"github.com/beamagents/beamagents-go/pkg/activation"
 	"github.com/beamagents/beamagents-go/pkg/deadletter"
 	pb "github.com/beamagents/beamagents-go/proto/beam_agents/v1"
 )
 
 // MetricsNamespace is the namespace of all counters of this package.
 const MetricsNamespace = "beam_agents.runtime"
+
+// memoryNamespace is the namespace of the counter of memories that are nearly full.
+const memoryNamespace = "beam_agents.memory"
 
 var (
 	envelopesParsed = beam.NewCounter(MetricsNamespace, "envelopes_parsed")
@@ -32,6 +36,20 @@ var (
 	eventsDecoded      = beam.NewCounter(MetricsNamespace, "events_decoded")
 	eventsEnveloped    = beam.NewCounter(MetricsNamespace, "events_enveloped")
 	eventsTraced       = beam.NewCounter(MetricsNamespace, "events_traced")
+
+	agentTimersWithoutState = beam.NewCounter(MetricsNamespace, "timers_without_state")
+	activationsAbandoned    = beam.NewCounter(MetricsNamespace, "activations_abandoned")
+	activationMS            = beam.NewDistribution(MetricsNamespace, "activation_ms")
+	memoryBytes             = beam.NewDistribution(MetricsNamespace, "memory_bytes")
+	softCapWarnings         = beam.NewCounter(memoryNamespace, "soft_cap_warnings")
+
+	agentCounters = func() map[string]beam.Counter {
+		counters := map[string]beam.Counter{}
+		for _, name := range activation.Counters() {
+			counters[name] = beam.NewCounter(MetricsNamespace, name)
+		}
+		return counters
+	}()
 
 	errorsByReason = func() map[deadletter.Reason]beam.Counter {
 		counters := map[deadletter.Reason]beam.Counter{}

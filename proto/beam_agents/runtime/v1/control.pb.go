@@ -65,6 +65,9 @@ type KeyControl struct {
 	// Ids of those pending intents that escalate an approval. An answer to one answers the
 	// approval that it stands for.
 	EscalationIds []string `protobuf:"bytes,17,rep,name=escalation_ids,json=escalationIds,proto3" json:"escalation_ids,omitempty"`
+	// The time at which the last suspension ended, in ms, while deferred events of it are
+	// left. They run at this time, or at their own if that is later.
+	DrainNowMs    int64 `protobuf:"varint,18,opt,name=drain_now_ms,json=drainNowMs,proto3" json:"drain_now_ms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -218,6 +221,13 @@ func (x *KeyControl) GetEscalationIds() []string {
 	return nil
 }
 
+func (x *KeyControl) GetDrainNowMs() int64 {
+	if x != nil {
+		return x.DrainNowMs
+	}
+	return 0
+}
+
 // DeferredEvent is an event that arrived during a suspension and waits for its end. It
 // only ever gains fields.
 type DeferredEvent struct {
@@ -277,7 +287,7 @@ var File_beam_agents_runtime_v1_control_proto protoreflect.FileDescriptor
 
 const file_beam_agents_runtime_v1_control_proto_rawDesc = "" +
 	"\n" +
-	"$beam_agents/runtime/v1/control.proto\x12\x16beam_agents.runtime.v1\x1a beam_agents/v1/beam_agents.proto\"\xb0\x05\n" +
+	"$beam_agents/runtime/v1/control.proto\x12\x16beam_agents.runtime.v1\x1a beam_agents/v1/beam_agents.proto\"\xd2\x05\n" +
 	"\n" +
 	"KeyControl\x120\n" +
 	"\x14state_schema_version\x18\x01 \x01(\rR\x12stateSchemaVersion\x12\x10\n" +
@@ -299,7 +309,9 @@ const file_beam_agents_runtime_v1_control_proto_rawDesc = "" +
 	"\x04hour\x18\x0e \x01(\x03R\x04hour\x12.\n" +
 	"\x13activations_in_hour\x18\x0f \x01(\rR\x11activationsInHour\x12&\n" +
 	"\x0ftimeouts_in_row\x18\x10 \x01(\rR\rtimeoutsInRow\x12%\n" +
-	"\x0eescalation_ids\x18\x11 \x03(\tR\rescalationIds\"d\n" +
+	"\x0eescalation_ids\x18\x11 \x03(\tR\rescalationIds\x12 \n" +
+	"\fdrain_now_ms\x18\x12 \x01(\x03R\n" +
+	"drainNowMs\"d\n" +
 	"\rDeferredEvent\x12\x18\n" +
 	"\aarrival\x18\x01 \x01(\x03R\aarrival\x129\n" +
 	"\benvelope\x18\x02 \x01(\v2\x1d.beam_agents.v1.AgentEnvelopeR\benvelopeBVZTgithub.com/beamagents/beamagents-go/proto/beam_agents/runtime/v1;beamagentsruntimepbb\x06proto3"

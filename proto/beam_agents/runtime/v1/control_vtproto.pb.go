@@ -52,6 +52,13 @@ func (m *KeyControl) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if m.DrainNowMs != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.DrainNowMs))
+		i--
+		dAtA[i] = 0x1
+		i--
+		dAtA[i] = 0x90
+	}
 	if len(m.EscalationIds) > 0 {
 		for iNdEx := len(m.EscalationIds) - 1; iNdEx >= 0; iNdEx-- {
 			i -= len(m.EscalationIds[iNdEx])
@@ -330,6 +337,9 @@ func (m *KeyControl) SizeVT() (n int) {
 			l = len(s)
 			n += 2 + l + protohelpers.SizeOfVarint(uint64(l))
 		}
+	}
+	if m.DrainNowMs != 0 {
+		n += 2 + protohelpers.SizeOfVarint(uint64(m.DrainNowMs))
 	}
 	n += len(m.unknownFields)
 	return n
@@ -825,6 +835,25 @@ func (m *KeyControl) UnmarshalVTUnsafe(dAtA []byte) error {
 			}
 			m.EscalationIds = append(m.EscalationIds, stringValue)
 			iNdEx = postIndex
+		case 18:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field DrainNowMs", wireType)
+			}
+			m.DrainNowMs = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.DrainNowMs |= int64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
 		default:
 			iNdEx = preIndex
 			skippy, err := protohelpers.Skip(dAtA[iNdEx:])

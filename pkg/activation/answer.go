@@ -1,0 +1,145 @@
+package activation
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/beamagents/beamagents-go/pkg/agent"
+	"github.com/beamagents/beamagents-go/pkg/deadletter"
+	"github.com/beamagents/beamagents-go/pkg/intent"
+	pb "github.com/beamagents/beamagents-go/proto/beam_agents/v1"
+)
+
+// toolResult takes the answer of a tool. As long as its intent is open it is admitted,
+// whatever its time: what is known about an effect is never thrown away.
+func (s *stepper) toolResult(env *pb.AgentEnvelope, result *pb.ToolResult) error {
+	id := result.GetIntentId()
+	in, code, text := s.openIntent(id)
+	// EXPIRED and REJECTED mean that nothing was executed, and answer an approval, too.
+	undone := result.GetStatus() == pb.ToolResult_EXPIRED || result.GetStatus() == pb.ToolResult_REJECTED
+	switch {
+	case code != "":
+	case !undone && intent.KindOf(in) != intent.Tool:
+		code, text = deadletter.KindMismatch, "a tool result answers an approval"
+	case result.GetSeq() != in.GetSeq():
+		code, text = deadletter.IdentityMismatch, fmt.Sprintf("the result has seq %d, the intent %d", result.GetSeq(), in.GetSeq())
+	case len(result.GetEntityKey()) > 0 && !bytes.Equal(result.GetEntityKey(), in.GetEntityKey()):
+		code, text = deadletter.IdentityMismatch, "the result has another entity key than the intent"
+	}
+	if code != "" {
+		return s.orphan(env, id, code, text)
+	}
+	return s.resume(env, id, agent.Trigger{Kind: agent.ToolResult, Result: result, Intent: s.answered(in)})
+}
+
+// approval takes the decision of a human. It counts if it was made before the deadline of
+// the suspension and before the expiry of its intent.
+func (s *stepper) approval(env *pb.AgentEnvelope, decision *pb.AgentEnvelope_Approval) error {
+	id := decision.GetIntentId()
+	in, code, text := s.openIntent(id)
+	decided := cmp.Or(decision.GetDecidedAtMs(), env.GetEventTimeMs())
+	switch {
+	case code != "":
+	case intent.KindOf(in) != intent.Approval:
+		code, text = deadletter.KindMismatch, "an approval answers a tool call"
+	case decided >= s.c.Continuation.GetDeadlineMs():
+		code = deadletter.ApprovalTooLate
+		text = fmt.Sprintf("decided at %d, the deadline of the suspension was %d", decided, s.c.Continuation.GetDeadlineMs())
+	case decided >= in.GetExpiresAtMs():
+		code, text = deadletter.ApprovalTooLate, fmt.Sprintf("decided at %d, the intent expired at %d", decided, in.GetExpiresAtMs())
+	}
+	if code != "" {
+		return s.orphan(env, id, code, text)
+	}
+	return s.resume(env, id, agent.Trigger{
+		Kind: agent.Approval, Approved: decision.GetApproved(), Approver: decision.GetApprover(), DecidedAtMS: decided,
+		Intent: s.answered(in),
+	})
+}
+
+// openIntent returns the open intent of an id, or why there is none.
+func (s *stepper) openIntent(id string) (in *pb.ToolIntent, code deadletter.Code, text string) {
+	if s.c.Continuation == nil {
+		return nil, deadletter.NoContinuation, "the key is not suspended"
+	}
+	if in := find(s.c.Pending, id); in != nil {
+		return in, "", ""
+	}
+	if slices.Contains(s.c.ExpiredIntentIds, id) {
+		return nil, deadletter.IntentExpired, "the agent was told that the intent has expired"
+	}
+	return nil, deadletter.UnknownIntent, "the suspension does not wait for this intent"
+}
+
+func find(pending []*pb.ToolIntent, id string) *pb.ToolIntent {
+	if i := slices.IndexFunc(pending, func(in *pb.ToolIntent) bool { return in.GetIntentId() == id }); i >= 0 {
+		return pending[i]
+	}
+	return nil
+}
+
+// answered returns the intent that an answer to in is about: for an escalation the oldest
+// open approval, which it asks for again.
+func (s *stepper) answered(in *pb.ToolIntent) *pb.ToolIntent {
+	if !s.isEscalation(in) {
+		return in
+	}
+	for _, p := range s.c.Pending {
+		if intent.KindOf(p) == intent.Approval && !s.isEscalation(p) && sameCall(p, in) {
+			return p
+		}
+	}
+	return in
+}
+
+func (s *stepper) isEscalation(in *pb.ToolIntent) bool {
+	return slices.Contains(s.c.EscalationIds, in.GetIntentId())
+}
+
+// sameCall reports whether two intents ask for the same tool with the same arguments.
+func sameCall(a, b *pb.ToolIntent) bool {
+	return a.GetToolName() == b.GetToolName() && a.GetArgsJson() == b.GetArgsJson()
+}
+
+// remaining are the open intents without the one that was answered and, so that an
+// approval is used once, its escalations.
+func (s *stepper) remaining(answered *pb.ToolIntent) []*pb.ToolIntent {
+	var open []*pb.ToolIntent
+	for _, in := range s.c.Pending {
+		escalated := intent.KindOf(answered) == intent.Approval && s.isEscalation(in) && sameCall(in, answered)
+		if in.GetIntentId() != answered.GetIntentId() && !escalated {
+			open = append(open, in)
+		}
+	}
+	return open
+}
+
+// orphan makes a dead letter of an answer that nobody waits for.
+func (s *stepper) orphan(env *pb.AgentEnvelope, id string, code deadletter.Code, text string) error {
+	seq := s.c.Seq
+	if s.c.Continuation != nil {
+		seq = s.c.Continuation.GetSeq()
+	}
+	l, err := s.letterOf(env, deadletter.OrphanedResult, code, text)
+	if err != nil {
+		return err
+	}
+	l.Position = deadletter.Position{Seq: new(seq), IntentID: id}
+	s.count(OrphanedResults)
+	s.traceError(seq, env.GetEventTimeMs(), digest(l.Input), l, nil)
+	return s.deadLetter(env.GetEventTimeMs(), l)
+}
+
+// resume goes on with the suspended activation.
+func (s *stepper) resume(env *pb.AgentEnvelope, id string, t agent.Trigger) error {
+	ran, err := s.run(&attempt{
+		trigger: t, env: env, now: env.GetEventTimeMs(), seq: s.c.Continuation.GetSeq(),
+		startedMS: s.c.StartedMs, resumed: true, open: s.remaining(t.Intent), intentID: id,
+	})
+	if err != nil || !ran {
+		return err
+	}
+	return s.drain(env.GetEventTimeMs())
+}

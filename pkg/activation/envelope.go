@@ -1,0 +1,269 @@
+package activation
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/beamagents/beamagents-go/pkg/agent"
+	"github.com/beamagents/beamagents-go/pkg/deadletter"
+	runtimepb "github.com/beamagents/beamagents-go/proto/beam_agents/runtime/v1"
+	pb "github.com/beamagents/beamagents-go/proto/beam_agents/v1"
+)
+
+// Envelope takes an element of the key. The entity key in the envelope is ignored: the
+// key of the element counts.
+func (r *Rules) Envelope(k *Key, env *pb.AgentEnvelope) (Step, error) {
+	s := r.step(k)
+	err := s.envelope(env)
+	return s.out, err
+}
+
+func (s *stepper) envelope(env *pb.AgentEnvelope) error {
+	if !validText(env) {
+		return s.badText(env)
+	}
+	if t := env.GetEventTimeMs(); t < 0 || t > deadletter.MaxEventTimeMS {
+		return s.refuse(env, deadletter.MalformedEnvelope, deadletter.BadEventTime,
+			fmt.Sprintf("event_time_ms is %d, the range is 0 to %d", t, int64(deadletter.MaxEventTimeMS)))
+	}
+	// A variant that is a nil pointer, which only a fused step can hand over, is what it is
+	// on the wire.
+	switch p := env.GetPayload().(type) {
+	case *pb.AgentEnvelope_ExternalEvent:
+		if p != nil {
+			return s.event(env, p.ExternalEvent)
+		}
+	case *pb.AgentEnvelope_ToolResult:
+		if p != nil {
+			return s.toolResult(env, p.ToolResult)
+		}
+	case *pb.AgentEnvelope_Approval_:
+		if p != nil {
+			return s.approval(env, p.Approval)
+		}
+	case *pb.AgentEnvelope_ExportRequest:
+		if p != nil {
+			return s.export(env, p.ExportRequest)
+		}
+	}
+	if len(env.ProtoReflect().GetUnknown()) > 0 {
+		return s.refuse(env, deadletter.UnknownPayload, deadletter.NewerVariant, "the payload is of a newer schema")
+	}
+	return s.refuse(env, deadletter.MalformedEnvelope, deadletter.EmptyPayload, "the envelope has no payload")
+}
+
+// validText looks at the texts of an envelope, which are UTF-8 unless a step that the
+// runner has fused with this one has built them. A coder would fail the bundle.
+func validText(env *pb.AgentEnvelope) bool {
+	result, approval := env.GetToolResult(), env.GetApproval()
+	return utf8.ValidString(result.GetIntentId()) && utf8.ValidString(result.GetErrorMessage()) &&
+		utf8.ValidString(approval.GetIntentId()) && utf8.ValidString(approval.GetApprover()) &&
+		utf8.ValidString(env.GetExportRequest().GetRequestId())
+}
+
+func (s *stepper) badText(env *pb.AgentEnvelope) error {
+	repair := func(text *string) { *text = strings.ToValidUTF8(*text, string(utf8.RuneError)) }
+	env = proto.CloneOf(env)
+	if m := env.GetToolResult(); m != nil {
+		repair(&m.IntentId)
+		repair(&m.ErrorMessage)
+	}
+	if m := env.GetApproval(); m != nil {
+		repair(&m.IntentId)
+		repair(&m.Approver)
+	}
+	if m := env.GetExportRequest(); m != nil {
+		repair(&m.RequestId)
+	}
+	return s.refuse(env, deadletter.MalformedEnvelope, deadletter.Unparsable,
+		"the envelope has text that is not UTF-8; the input has U+FFFD in its place")
+}
+
+// event takes an external event: it runs, waits, or is refused.
+func (s *stepper) event(env *pb.AgentEnvelope, event []byte) error {
+	now := env.GetEventTimeMs()
+	// What waits was here first.
+	if err := s.drain(s.c.GetDrainNowMs()); err != nil {
+		return err
+	}
+	if s.c.Continuation != nil || s.c.DeferredCount > 0 {
+		return s.waits(env, event)
+	}
+	_, err := s.run(&attempt{
+		trigger: agent.Trigger{Kind: agent.Event, Event: event},
+		env:     env, now: now, seq: s.c.Seq, startedMS: now, names: true,
+	})
+	return err
+}
+
+// waits takes an event of a key that is suspended.
+func (s *stepper) waits(env *pb.AgentEnvelope, event []byte) error {
+	now := env.GetEventTimeMs()
+	id, failure := s.eventID(event)
+	switch {
+	case failure != nil:
+		return s.fail(&attempt{env: env, now: now, seq: s.c.Seq}, failure, agent.Staged{})
+	case id != 0 && slices.Contains(s.c.RecentEventIds, id):
+		s.count(EventsDuplicate)
+		return nil
+	case s.WhileSuspended == Reject:
+		return s.refuse(env, deadletter.Suspended, deadletter.Rejected, "the key is suspended, and WhileSuspended is Reject")
+	}
+	size := int64(proto.Size(env))
+	if n := int64(s.c.DeferredCount) + 1; n > int64(s.MaxDeferred) {
+		return s.refuse(env, deadletter.DeferredOverflow, deadletter.Count,
+			fmt.Sprintf("%d events are deferred, the limit is %d", s.c.DeferredCount, s.MaxDeferred))
+	}
+	if size > s.MaxDeferredBytes-s.c.DeferredBytes {
+		return s.refuse(env, deadletter.DeferredOverflow, deadletter.Bytes,
+			fmt.Sprintf("%d bytes of events are deferred and this one has %d, the limit is %d", s.c.DeferredBytes, size, s.MaxDeferredBytes))
+	}
+	// A copy: the runner may use the element again.
+	if err := s.k.Deferred.Add(&runtimepb.DeferredEvent{Arrival: s.c.NextArrival, Envelope: proto.CloneOf(env)}); err != nil {
+		return err
+	}
+	s.c.NextArrival++
+	s.c.DeferredCount++
+	s.c.DeferredBytes += size
+	s.c.TimeoutsInRow = 0
+	s.remember(id)
+	s.changed()
+	s.touch(now)
+	s.count(EventsDeferred)
+	return nil
+}
+
+// Drain goes on with deferred events.
+func (r *Rules) Drain(k *Key) (Step, error) {
+	s := r.step(k)
+	err := s.drain(s.c.GetDrainNowMs())
+	return s.out, err
+}
+
+// drain runs deferred events, in the order of arrival, until one suspends, none is left,
+// or the step has run enough. Now is that of what ended the suspension.
+func (s *stepper) drain(now int64) error {
+	if s.c.Continuation != nil || s.c.DeferredCount == 0 {
+		return nil
+	}
+	events, err := s.k.Deferred.Events()
+	if err != nil {
+		return err
+	}
+	s.c.DrainNowMs = now
+	s.changed()
+	done := 0
+	for _, e := range events {
+		if s.c.Continuation != nil || s.drained == maxDrained {
+			break
+		}
+		s.drained++
+		done++
+		env := e.GetEnvelope()
+		s.c.DeferredCount--
+		s.c.DeferredBytes -= int64(proto.Size(env))
+		if _, err := s.run(&attempt{
+			trigger: agent.Trigger{Kind: agent.Event, Event: env.GetExternalEvent()},
+			env:     env, now: max(env.GetEventTimeMs(), now), seq: s.c.Seq, startedMS: max(env.GetEventTimeMs(), now),
+			arrival: new(e.GetArrival()),
+		}); err != nil {
+			return err
+		}
+	}
+	if done == 0 && len(events) > 0 {
+		s.out.Rest = true
+		return nil
+	}
+	s.k.Deferred.Clear()
+	s.c.DeferredCount, s.c.DeferredBytes = 0, 0
+	for _, e := range events[done:] {
+		if err := s.k.Deferred.Add(e); err != nil {
+			return err
+		}
+		s.c.DeferredCount++
+		s.c.DeferredBytes += int64(proto.Size(e.GetEnvelope()))
+	}
+	if s.c.DeferredCount == 0 {
+		s.c.DrainNowMs = 0
+	}
+	s.out.Rest = Rest(s.c)
+	return nil
+}
+
+// eventID is the hash of the name that the agent gives an event, 0 without one.
+func (s *stepper) eventID(event []byte) (uint64, *Failure) {
+	named, ok := s.Agent.(agent.EventIdentifier)
+	if !ok {
+		return 0, nil
+	}
+	var name string
+	if failure := s.k.Call(func(context.Context) { name = named.EventID(bytes.Clone(event)) }); failure != nil {
+		failure.Text = "EventID: " + failure.Text
+		return 0, failure
+	}
+	return hashName(name), nil
+}
+
+func hashName(name string) uint64 {
+	if name == "" {
+		return 0
+	}
+	sum := sha256.Sum256([]byte(name))
+	return max(binary.LittleEndian.Uint64(sum[:8]), 1) // 0 is no name
+}
+
+func (s *stepper) remember(id uint64) {
+	if id == 0 {
+		return
+	}
+	ids := append(s.c.RecentEventIds, id)
+	s.c.RecentEventIds = slices.Clone(ids[max(0, len(ids)-maxEventIDs):])
+	s.changed()
+}
+
+// forget lets a dead letter of a deferred event be sent again.
+func (s *stepper) forget(id uint64) {
+	if i := slices.Index(s.c.RecentEventIds, id); id != 0 && i >= 0 {
+		s.c.RecentEventIds = slices.Delete(slices.Clone(s.c.RecentEventIds), i, i+1)
+		s.changed()
+	}
+}
+
+// export takes a request for the state of the key. It changes nothing.
+func (s *stepper) export(env *pb.AgentEnvelope, req *pb.AgentEnvelope_StateExportRequest) error {
+	mem, cache, err := s.k.Stored()
+	if err != nil {
+		return err
+	}
+	snapshot := &pb.StateSnapshot{
+		StateSchemaVersion: currentVersion,
+		EntityKey:          bytes.Clone(s.k.Entity),
+		Seq:                s.c.Seq,
+		SnapshotAtMs:       env.GetEventTimeMs(),
+		RequestId:          req.GetRequestId(),
+	}
+	// Copies: what comes later in the bundle changes them.
+	if mem != nil {
+		snapshot.Memory = proto.CloneOf(mem)
+	}
+	if cache != nil {
+		snapshot.LlmCache = proto.CloneOf(cache)
+	}
+	if s.c.Continuation != nil {
+		snapshot.Continuation = proto.CloneOf(s.c.Continuation)
+	}
+	for _, in := range s.c.Pending {
+		snapshot.Pending = append(snapshot.Pending, proto.CloneOf(in))
+	}
+	s.out.Effects = append(s.out.Effects, Effect{AtMS: env.GetEventTimeMs(), Snapshot: snapshot})
+	s.count(SnapshotsTaken)
+	return nil
+}

@@ -1,0 +1,456 @@
+package activation
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"sync/atomic"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/beamagents/beamagents-go/pkg/agent"
+	"github.com/beamagents/beamagents-go/pkg/deadletter"
+	"github.com/beamagents/beamagents-go/pkg/memory"
+	"github.com/beamagents/beamagents-go/pkg/migrate"
+	pb "github.com/beamagents/beamagents-go/proto/beam_agents/v1"
+)
+
+const currentVersion = migrate.Current
+
+// attempt is an activation that is tried.
+type attempt struct {
+	trigger   agent.Trigger
+	env       *pb.AgentEnvelope // nil for a timer
+	now       int64
+	seq       int64
+	startedMS int64 // of the first attempt of the activation
+	resumed   bool
+	open      []*pb.ToolIntent // that wait besides the one that is answered
+	intentID  string           // that the envelope answers
+	arrival   *int64           // of a deferred event
+	names     bool             // the event's name was not looked at yet
+
+	measured func() int64
+}
+
+// entry is the step at which an attempt begins.
+func (s *stepper) entry(a *attempt) uint32 {
+	if a.resumed {
+		return s.c.Continuation.GetStepIndex()
+	}
+	return 0
+}
+
+// run tries an activation. It reports whether it has taken effect. What it finds wrong is
+// a dead letter.
+func (s *stepper) run(a *attempt) (ran bool, err error) {
+	if a.resumed && s.c.Continuation.GetAdapter() != s.Name {
+		return false, s.failWith(a, deadletter.AdapterMismatch, deadletter.Code(deadletter.AdapterMismatch),
+			fmt.Sprintf("agent %q has suspended the key, this one is %q", s.c.Continuation.GetAdapter(), s.Name))
+	}
+	if s.MaxActivationsPerHour > 0 && a.now/hourMS <= s.c.Hour && int(s.c.ActivationsInHour) >= s.MaxActivationsPerHour {
+		return false, s.failWith(a, deadletter.BudgetExceeded, deadletter.Activations,
+			fmt.Sprintf("%d activations of the key in an hour, the limit is %d", s.c.ActivationsInHour, s.MaxActivationsPerHour))
+	}
+
+	start := agent.Start{
+		Trigger: a.trigger, Key: s.k.Entity, Seq: a.seq, Step: s.entry(a), NowMS: a.now, Open: a.open,
+		MaxIntents: s.MaxIntents, MaxOutputBytes: s.MaxOutputBytes,
+	}
+	var mem *memory.Memory
+	start.Memory = func() (*memory.Memory, error) {
+		if mem == nil {
+			m, err := s.k.Memory()
+			if err != nil {
+				return nil, err
+			}
+			m.SetNow(a.now)
+			m.Begin()
+			mem = m
+		}
+		return mem, nil
+	}
+	var stored []byte
+	var storedVersion uint32
+	if a.resumed {
+		stored, storedVersion = s.c.Continuation.GetSnapshot(), s.c.SnapshotVersion
+	}
+	measured := func() int64 { return 0 }
+	if s.k.Measure != nil {
+		measured = s.k.Measure()
+	}
+	if s.MeasureDurations {
+		a.measured, start.Offset = measured, measured
+	}
+
+	// What the agent's code leaves is looked at only if it has returned: code that ignores
+	// the end of its time may still write to it. For the same reason it sees nothing of the
+	// state that a later step changes.
+	var result struct {
+		outcome     agent.Outcome
+		err         error
+		name        uint64
+		duplicate   bool
+		traceParent string
+		version     uint32
+		restored    bool
+	}
+	recent := s.c.RecentEventIds
+	act := agent.Begin(start)
+	var phase atomic.Pointer[string]
+	enter := func(name string) { phase.Store(&name) }
+	failure := s.k.Call(func(ctx context.Context) {
+		if a.trigger.Kind == agent.Event {
+			if named, ok := s.Agent.(agent.EventIdentifier); ok && a.names {
+				enter("EventID")
+				result.name = hashName(named.EventID(bytes.Clone(a.trigger.Event)))
+				if result.duplicate = result.name != 0 && slices.Contains(recent, result.name); result.duplicate {
+					return
+				}
+			}
+			if linker, ok := s.Agent.(agent.TraceLinker); ok {
+				enter("TraceParent")
+				result.traceParent = linker.TraceParent(bytes.Clone(a.trigger.Event))
+			}
+		}
+		if versioned, ok := s.Agent.(agent.SnapshotVersioner); ok {
+			enter("SnapshotVersion")
+			result.version = versioned.SnapshotVersion()
+		}
+		snapshot := stored
+		if a.resumed && storedVersion != result.version {
+			enter("MigrateSnapshot")
+			if snapshot, result.err = s.migrate(storedVersion, result.version, bytes.Clone(stored)); result.err != nil {
+				return
+			}
+		}
+		enter("")
+		if act.Restore(snapshot) != nil {
+			return // the time is up
+		}
+		result.restored = true
+		result.outcome, result.err = s.Agent.Run(ctx, act)
+	})
+	staged := act.End() // nothing that the agent still does has an effect
+	s.out.DurationsMS = append(s.out.DurationsMS, measured())
+	keep := false
+	defer func() {
+		switch {
+		case mem == nil:
+		case keep:
+			mem.Keep()
+		default:
+			mem.Rollback()
+		}
+	}()
+	if staged.StateErr != nil {
+		return false, staged.StateErr
+	}
+	if failure != nil {
+		where := ""
+		if p := phase.Load(); p != nil {
+			where = *p
+		}
+		if where != "" {
+			failure.Text = where + ": " + failure.Text
+		}
+		if (where == "MigrateSnapshot" || where == "SnapshotVersion") && failure.Reason == deadletter.ActivationError {
+			failure.Code = deadletter.SnapshotVersion
+		}
+		return false, s.fail(a, failure, staged)
+	}
+	if result.duplicate {
+		s.count(EventsDuplicate)
+		return true, nil
+	}
+	if failure := s.judge(a, result.outcome, result.err, !result.restored, staged); failure != nil {
+		return false, s.fail(a, failure, staged)
+	}
+	keep = true
+	s.apply(a, result.outcome, staged, result.version, result.traceParent)
+	s.remember(result.name)
+	return true, nil
+}
+
+// migrate brings a snapshot to the version of the agent.
+func (s *stepper) migrate(from, to uint32, snapshot []byte) ([]byte, error) {
+	migrator, ok := s.Agent.(agent.SnapshotMigrator)
+	switch {
+	case from > to:
+		return nil, fmt.Errorf("the snapshot has version %d, this build of the agent knows %d", from, to)
+	case !ok:
+		return nil, fmt.Errorf("the snapshot has version %d, the agent %d, and it has no method MigrateSnapshot", from, to)
+	}
+	out, err := migrator.MigrateSnapshot(from, snapshot)
+	if err != nil {
+		return nil, fmt.Errorf("MigrateSnapshot from version %d to %d: %w", from, to, err)
+	}
+	return bytes.Clone(out), nil
+}
+
+// judge says why an activation whose code has returned fails all the same.
+func (s *stepper) judge(a *attempt, o agent.Outcome, err error, unread bool, staged agent.Staged) *Failure {
+	failed := func(code deadletter.Code, text string) *Failure {
+		return &Failure{Reason: deadletter.ActivationError, Code: code, Text: text}
+	}
+	if unread {
+		return failed(deadletter.SnapshotVersion, describe(err))
+	}
+	// What was refused when it was staged comes first: the agent may have ignored it.
+	for _, e := range []error{staged.Err, err} {
+		if e != nil {
+			return failed(codeOf(e), describe(e))
+		}
+	}
+	switch o.Kind {
+	case agent.DoneOutcome:
+		return nil
+	case agent.RejectOutcome:
+		return failed(deadletter.Rejected, describe(o.Err))
+	case agent.SuspendOutcome:
+		if o.Timeout.Milliseconds() < 1 {
+			return failed(deadletter.Failed, fmt.Sprintf("Suspend has a timeout of %v; use at least 1ms", o.Timeout))
+		}
+		if len(o.Snapshot) > s.MaxSnapshotBytes {
+			return failed(deadletter.SnapshotTooLarge, fmt.Sprintf("the snapshot has %d bytes, the limit is %d", len(o.Snapshot), s.MaxSnapshotBytes))
+		}
+		pending := 0
+		for _, in := range append(slices.Clone(a.open), staged.Intents...) {
+			pending += proto.Size(in)
+		}
+		if pending > s.MaxOutputBytes {
+			return failed(deadletter.OutputTooLarge, fmt.Sprintf("the open intents have %d bytes, the limit is %d", pending, s.MaxOutputBytes))
+		}
+		return nil
+	}
+	return failed(deadletter.Failed, "Run returned neither an error nor an outcome; use Done, Suspend or Reject")
+}
+
+// codeOf is the code of an error that an agent returned, or ignored.
+func codeOf(err error) deadletter.Code {
+	for _, known := range []struct {
+		err  error
+		code deadletter.Code
+	}{
+		{memory.ErrOverflow, deadletter.MemoryOverflow},
+		{agent.ErrTooManyIntents, deadletter.TooManyIntents},
+		{agent.ErrOutputTooLarge, deadletter.OutputTooLarge},
+		{agent.ErrInvalidText, deadletter.InvalidText},
+	} {
+		if isError(err, known.err) {
+			return known.code
+		}
+	}
+	return deadletter.Failed
+}
+
+// isError is errors.Is of an error whose methods, which are the agent's, may panic.
+func isError(err, target error) (is bool) {
+	defer func() { _ = recover() }()
+	return errors.Is(err, target)
+}
+
+// describe is the text of an error, whose method may panic.
+func describe(err error) (text string) {
+	if err == nil {
+		return ""
+	}
+	defer func() {
+		if recover() != nil {
+			text = fmt.Sprintf("a %T that panics when it is asked what is wrong", err)
+		}
+	}()
+	return err.Error()
+}
+
+// apply makes the next state of an activation that succeeded, and what goes out.
+func (s *stepper) apply(a *attempt, o agent.Outcome, staged agent.Staged, version uint32, traceParent string) {
+	entry, resumes := s.entry(a), s.resumes(a)
+	s.changed()
+	c := s.c
+	c.Seq++
+	if s.MaxActivationsPerHour > 0 {
+		if hour := a.now / hourMS; hour > c.Hour {
+			c.Hour, c.ActivationsInHour = hour, 0
+		}
+		c.ActivationsInHour++
+	}
+	if a.env != nil {
+		c.TimeoutsInRow = 0
+	}
+	s.count(Activations)
+
+	startedMS := a.startedMS
+	t := s.tracer(a.seq, a.now)
+	span := attemptSpan(s.k.Entity, a.seq, entry, resumes)
+	t.begin(span, a, startedMS, traceParent)
+	for i, in := range staged.Intents {
+		t.intent(span, in, "", offset(staged, i))
+		s.emitIntent(a.now, in)
+	}
+	for _, out := range staged.Outputs {
+		s.out.Effects = append(s.out.Effects, Effect{AtMS: a.now, Output: out})
+	}
+	status := "completed"
+	if o.Kind == agent.SuspendOutcome {
+		status = "suspended"
+		s.suspend(a, o, staged, version)
+		t.suspended(span, c.Continuation, staged.Step, entry, resumes)
+		s.count(Suspensions)
+	} else {
+		s.endSuspension()
+	}
+	t.end(span, a, staged, status)
+	s.touch(a.now)
+}
+
+// resumes is how often the activation was resumed, this attempt included.
+func (s *stepper) resumes(a *attempt) int64 {
+	if !a.resumed {
+		return 0
+	}
+	return max(s.c.Seq-s.c.Continuation.GetSeq(), 1)
+}
+
+func offset(staged agent.Staged, i int) *int64 {
+	if i < len(staged.Offsets) {
+		return &staged.Offsets[i]
+	}
+	return nil
+}
+
+func (s *stepper) suspend(a *attempt, o agent.Outcome, staged agent.Staged, version uint32) {
+	c := s.c
+	if c.Continuation == nil {
+		c.ExpiredIntentIds = nil
+	}
+	c.Continuation = &pb.Continuation{
+		StateSchemaVersion: currentVersion,
+		Seq:                a.seq,
+		StepIndex:          staged.Step,
+		Adapter:            s.Name,
+		Snapshot:           bytes.Clone(o.Snapshot),
+		SuspendedAtMs:      a.now,
+		DeadlineMs:         add(a.now, o.Timeout.Milliseconds()),
+	}
+	c.StartedMs, c.SnapshotVersion = a.startedMS, version
+	s.setPending(append(slices.Clone(a.open), staged.Intents...))
+}
+
+// setPending sets what the suspension waits for.
+func (s *stepper) setPending(pending []*pb.ToolIntent) {
+	s.c.Pending = pending
+	ids := make([]string, len(pending))
+	for i, in := range pending {
+		ids[i] = in.GetIntentId()
+	}
+	s.c.Continuation.PendingIntentIds = ids
+	s.c.EscalationIds = slices.DeleteFunc(slices.Clone(s.c.EscalationIds), func(id string) bool { return !slices.Contains(ids, id) })
+}
+
+// endSuspension forgets all that belongs to a suspension.
+func (s *stepper) endSuspension() {
+	c := s.c
+	c.Continuation, c.Pending, c.ExpiredIntentIds, c.EscalationIds = nil, nil, nil, nil
+	c.StartedMs, c.SnapshotVersion, c.TimeoutsInRow = 0, 0, 0
+	s.changed()
+}
+
+func (s *stepper) emitIntent(now int64, in *pb.ToolIntent) {
+	// A copy: the one in state is not the consumer's.
+	s.out.Effects = append(s.out.Effects, Effect{AtMS: now, Intent: proto.CloneOf(in)})
+	s.count(IntentsEmitted)
+}
+
+// fail makes the dead letter of an attempt that failed, which changes nothing.
+func (s *stepper) fail(a *attempt, f *Failure, staged agent.Staged) error {
+	l := deadletter.Letter{
+		Reason: f.Reason, Code: f.Code, Error: f.Text,
+		EntityKey: s.k.Entity, EventTimeMS: a.now, InputKind: deadletter.NoInput,
+	}
+	hash := digest([]byte(timerInput(a)))
+	if a.env != nil {
+		input, err := marshal(a.env)
+		if err != nil {
+			return err
+		}
+		l.InputKind, l.Input, l.EventTimeMS = deadletter.EnvelopeInput, input, a.env.GetEventTimeMs()
+		hash = digest(input)
+	}
+	step := int64(max(staged.Step, s.entryOf(a)))
+	l.Position = deadletter.Position{Seq: new(a.seq), Step: &step, IntentID: a.intentID, Arrival: a.arrival}
+	if n := int64(len(staged.Intents)); n > 0 {
+		l.Position.Intents, l.Position.LastEvent = &n, pb.TraceEvent_INTENT_EMITTED.String()
+	}
+	if a.resumed {
+		l.Position.DeadlineMS = new(s.c.Continuation.GetDeadlineMs())
+	}
+	if f.Code == deadletter.Rejected {
+		s.count(InputsRejected)
+	} else {
+		s.count(AgentErrors)
+		s.traceError(a.seq, a.now, hash, l, a)
+	}
+	if a.arrival != nil {
+		// The event was remembered when it was deferred.
+		if id, failure := s.eventID(a.env.GetExternalEvent()); failure == nil {
+			s.forget(id)
+		}
+	}
+	return s.deadLetter(a.now, l)
+}
+
+func (s *stepper) failWith(a *attempt, reason deadletter.Reason, code deadletter.Code, text string) error {
+	return s.fail(a, &Failure{Reason: reason, Code: code, Text: text}, agent.Staged{})
+}
+
+func (s *stepper) entryOf(a *attempt) uint32 {
+	if a.resumed && s.c.Continuation == nil {
+		return 0
+	}
+	return s.entry(a)
+}
+
+// timerInput stands for the input of an activation that a timer has started.
+func timerInput(a *attempt) string { return fmt.Sprintf("%s@%d", DeadlineTag, a.now) }
+
+// traceParent is the W3C form, version 00.
+var traceParentForm = regexp.MustCompile(`^00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$`)
+
+// letterOf is a dead letter of an envelope.
+func (s *stepper) letterOf(env *pb.AgentEnvelope, reason deadletter.Reason, code deadletter.Code, text string) (deadletter.Letter, error) {
+	input, err := marshal(env)
+	if err != nil {
+		return deadletter.Letter{}, err
+	}
+	return deadletter.Letter{
+		Reason: reason, Code: code, Error: text, EntityKey: s.k.Entity, EventTimeMS: env.GetEventTimeMs(),
+		InputKind: deadletter.EnvelopeInput, Input: input,
+	}, nil
+}
+
+// refuse makes a dead letter of an envelope that has no other effect.
+func (s *stepper) refuse(env *pb.AgentEnvelope, reason deadletter.Reason, code deadletter.Code, text string) error {
+	l, err := s.letterOf(env, reason, code, text)
+	if err != nil {
+		return err
+	}
+	return s.deadLetter(env.GetEventTimeMs(), l)
+}
+
+func (s *stepper) deadLetter(at int64, l deadletter.Letter) error {
+	rec, err := l.Record()
+	if err != nil {
+		return err
+	}
+	at = min(max(at, 0), deadletter.MaxEventTimeMS)
+	s.out.Effects = append(s.out.Effects, Effect{AtMS: at, Error: rec})
+	return nil
+}
+
+func marshal(m proto.Message) ([]byte, error) {
+	return proto.MarshalOptions{Deterministic: true}.Marshal(m)
+}

@@ -1,0 +1,319 @@
+package activation_test
+
+import (
+	"cmp"
+	"context"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/encoding/prototext"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/beamagents/beamagents-go/pkg/activation"
+	"github.com/beamagents/beamagents-go/pkg/agent"
+	"github.com/beamagents/beamagents-go/pkg/deadletter"
+	"github.com/beamagents/beamagents-go/pkg/intent"
+	"github.com/beamagents/beamagents-go/pkg/internal/isolate"
+	"github.com/beamagents/beamagents-go/pkg/memory"
+	"github.com/beamagents/beamagents-go/pkg/replay"
+	runtimepb "github.com/beamagents/beamagents-go/proto/beam_agents/runtime/v1"
+	pb "github.com/beamagents/beamagents-go/proto/beam_agents/v1"
+)
+
+// world is a runtime in memory: the state of one key as bytes, and everything that went
+// out.
+type world struct {
+	t     *testing.T
+	rules *activation.Rules
+	key   string
+	// Stored bytes; a nil cell is empty.
+	control, memory, cache []byte
+	deferred               [][]byte
+
+	last     activation.Step // of the last step
+	effects  []activation.Effect
+	counters map[string]int
+	limit    time.Duration
+}
+
+// defaults are the rules of the tests: those of RunAgent.
+func defaults(a agent.Agent) *activation.Rules {
+	return &activation.Rules{
+		Name: "test", Agent: a,
+		MaxDeferred: 64, MaxDeferredBytes: 1 << 20, MaxIntents: 1000, MaxOutputBytes: 10 << 20, MaxSnapshotBytes: 1 << 20,
+	}
+}
+
+func newWorld(t *testing.T, a agent.Agent, change ...func(*activation.Rules)) *world {
+	t.Helper()
+	rules := defaults(a)
+	for _, c := range change {
+		c(rules)
+	}
+	return &world{t: t, rules: rules, key: "k", counters: map[string]int{}, limit: time.Minute}
+}
+
+// bag holds deferred events.
+type bag struct{ events []*runtimepb.DeferredEvent }
+
+func (b *bag) Events() ([]*runtimepb.DeferredEvent, error) {
+	return slices.SortedFunc(slices.Values(b.events), func(x, y *runtimepb.DeferredEvent) int { return cmp.Compare(x.Arrival, y.Arrival) }), nil
+}
+func (b *bag) Add(e *runtimepb.DeferredEvent) error { b.events = append(b.events, e); return nil }
+func (b *bag) Clear()                               { b.events = nil }
+
+// step runs one step on the stored state, and stores what it leaves.
+func (w *world) step(run func(*activation.Rules, *activation.Key) (activation.Step, error)) activation.Step {
+	w.t.Helper()
+	step, err := w.try(run)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return step
+}
+
+func (w *world) try(run func(*activation.Rules, *activation.Key) (activation.Step, error)) (activation.Step, error) {
+	w.t.Helper()
+	control := new(runtimepb.KeyControl)
+	w.decode(w.control, control)
+	before := proto.CloneOf(control)
+	events := new(bag)
+	for _, b := range w.deferred {
+		e := new(runtimepb.DeferredEvent)
+		w.decode(b, e)
+		events.events = append(events.events, e)
+	}
+	var mem *memory.Memory
+	var cache *replay.Cache
+	k := &activation.Key{
+		Entity: []byte(w.key), Control: control, Deferred: events,
+		Memory: func() (*memory.Memory, error) {
+			if mem == nil {
+				mem = memory.New(w.memoryBlob(), 0)
+			}
+			return mem, nil
+		},
+		Cache: func() (*replay.Cache, error) {
+			if cache == nil {
+				blob := new(pb.LlmCacheBlob)
+				w.decode(w.cache, blob)
+				cache = replay.New(blob, 0)
+			}
+			return cache, nil
+		},
+		Stored: func() (*pb.MemoryBlob, *pb.LlmCacheBlob, error) {
+			var cacheBlob *pb.LlmCacheBlob
+			if w.cache != nil {
+				cacheBlob = new(pb.LlmCacheBlob)
+				w.decode(w.cache, cacheBlob)
+			}
+			return w.memoryBlob(), cacheBlob, nil
+		},
+		Call: func(f func(context.Context)) *activation.Failure {
+			switch result, text := isolate.Run(w.t.Context(), w.limit, f); result {
+			case isolate.Returned:
+				return nil
+			case isolate.Panicked:
+				return &activation.Failure{Reason: deadletter.ActivationError, Code: deadletter.Panicked, Text: text}
+			case isolate.Exited:
+				return &activation.Failure{Reason: deadletter.ActivationError, Code: deadletter.Exited}
+			default:
+				return &activation.Failure{Reason: deadletter.ActivationTimeout, Code: deadletter.Limit}
+			}
+		},
+	}
+	step, err := run(w.rules, k)
+	if err != nil {
+		return step, err
+	}
+	if !k.Changed && !proto.Equal(before, control) {
+		w.t.Errorf("control has changed and Changed is false:\n%v\n%v", before, control)
+	}
+	w.control = w.encode(control)
+	if mem != nil && mem.Changed() {
+		w.memory = nil
+		if !mem.Empty() {
+			w.memory = w.encode(mem.Blob())
+		}
+	}
+	if cache != nil && cache.Changed() {
+		w.cache = nil
+		if !cache.Empty() {
+			w.cache = w.encode(cache.Blob())
+		}
+	}
+	w.deferred = nil
+	for _, e := range events.events {
+		w.deferred = append(w.deferred, w.encode(e))
+	}
+	w.last = step
+	w.effects = append(w.effects, step.Effects...)
+	for _, name := range step.Counters {
+		w.counters[name]++
+	}
+	return step, nil
+}
+
+func (w *world) decode(b []byte, m proto.Message) {
+	w.t.Helper()
+	if err := proto.Unmarshal(b, m); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *world) encode(m proto.Message) []byte {
+	w.t.Helper()
+	b, err := proto.MarshalOptions{Deterministic: true}.Marshal(m)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return b
+}
+
+func (w *world) memoryBlob() *pb.MemoryBlob {
+	if w.memory == nil {
+		return nil
+	}
+	blob := new(pb.MemoryBlob)
+	w.decode(w.memory, blob)
+	return blob
+}
+
+// now is the control as it is stored.
+func (w *world) now() *runtimepb.KeyControl {
+	c := new(runtimepb.KeyControl)
+	w.decode(w.control, c)
+	return c
+}
+
+func (w *world) envelope(env *pb.AgentEnvelope) activation.Step {
+	w.t.Helper()
+	return w.step(func(r *activation.Rules, k *activation.Key) (activation.Step, error) { return r.Envelope(k, env) })
+}
+
+func eventAt(ms int64, event string) *pb.AgentEnvelope {
+	return &pb.AgentEnvelope{EntityKey: []byte("k"), EventTimeMs: ms, Payload: &pb.AgentEnvelope_ExternalEvent{ExternalEvent: []byte(event)}}
+}
+
+func (w *world) event(ms int64, event string) activation.Step {
+	w.t.Helper()
+	return w.envelope(eventAt(ms, event))
+}
+
+func (w *world) result(ms int64, in *pb.ToolIntent, status pb.ToolResult_Status, payload string) activation.Step {
+	w.t.Helper()
+	return w.envelope(&pb.AgentEnvelope{EntityKey: []byte("k"), EventTimeMs: ms, Payload: &pb.AgentEnvelope_ToolResult{ToolResult: &pb.ToolResult{
+		IntentId: in.GetIntentId(), EntityKey: in.GetEntityKey(), Seq: in.GetSeq(), Status: status, Payload: []byte(payload), CompletedAtMs: ms,
+	}}})
+}
+
+func (w *world) approve(ms, decided int64, id string, approved bool) activation.Step {
+	w.t.Helper()
+	return w.envelope(&pb.AgentEnvelope{EntityKey: []byte("k"), EventTimeMs: ms, Payload: &pb.AgentEnvelope_Approval_{Approval: &pb.AgentEnvelope_Approval{
+		IntentId: id, Approved: approved, Approver: "alice", DecidedAtMs: decided,
+	}}})
+}
+
+func (w *world) timeout() activation.Step {
+	w.t.Helper()
+	return w.step((*activation.Rules).Timeout)
+}
+
+func (w *world) idle() activation.Step {
+	w.t.Helper()
+	return w.step((*activation.Rules).Idle)
+}
+
+func (w *world) drain() activation.Step {
+	w.t.Helper()
+	return w.step((*activation.Rules).Drain)
+}
+
+// say is what a step has left, a line each, without traces.
+func say(step activation.Step) (lines []string) {
+	for _, e := range step.Effects {
+		switch {
+		case e.Output != nil:
+			lines = append(lines, fmt.Sprintf("output@%d %s", e.AtMS, e.Output))
+		case e.Intent != nil:
+			lines = append(lines, fmt.Sprintf("intent@%d %s %s %s", e.AtMS, intent.KindOf(e.Intent), e.Intent.GetToolName(), e.Intent.GetArgsJson()))
+		case e.Snapshot != nil:
+			lines = append(lines, fmt.Sprintf("snapshot@%d seq %d", e.AtMS, e.Snapshot.GetSeq()))
+		case e.Error != nil:
+			l, err := deadletter.Read(e.Error)
+			if err != nil {
+				lines = append(lines, err.Error())
+				continue
+			}
+			lines = append(lines, fmt.Sprintf("error@%d %s/%s %s", e.AtMS, l.Reason, l.Code, l.InputKind))
+		}
+	}
+	return lines
+}
+
+// expect compares what the last step has left.
+func (w *world) expect(want ...string) {
+	w.t.Helper()
+	if got := say(w.last); !slices.Equal(got, want) {
+		w.t.Errorf("got\n%q\nwant\n%q", got, want)
+	}
+}
+
+// letter is the one dead letter of the last step.
+func (w *world) letter() deadletter.Letter {
+	w.t.Helper()
+	var letters []deadletter.Letter
+	for _, e := range w.last.Effects {
+		if e.Error != nil {
+			l, err := deadletter.Read(e.Error)
+			if err != nil {
+				w.t.Fatal(err)
+			}
+			letters = append(letters, l)
+		}
+	}
+	if len(letters) != 1 {
+		w.t.Fatalf("%d dead letters: %q", len(letters), say(w.last))
+	}
+	return letters[0]
+}
+
+// intents are those that have gone out so far.
+func (w *world) intents() (all []*pb.ToolIntent) {
+	for _, e := range w.effects {
+		if e.Intent != nil {
+			all = append(all, e.Intent)
+		}
+	}
+	return all
+}
+
+func (w *world) traces() (all []*pb.TraceEvent) {
+	for _, e := range w.last.Effects {
+		if e.Trace != nil {
+			all = append(all, e.Trace)
+		}
+	}
+	return all
+}
+
+// agentFunc is an agent in one function.
+type agentFunc struct {
+	run func(ctx context.Context, act *agent.Activation) (agent.Outcome, error)
+}
+
+func (a *agentFunc) Run(ctx context.Context, act *agent.Activation) (agent.Outcome, error) {
+	return a.run(ctx, act)
+}
+
+func run(f func(ctx context.Context, act *agent.Activation) (agent.Outcome, error)) *agentFunc {
+	return &agentFunc{f}
+}
+
+var (
+	_ = hex.EncodeToString
+	_ = prototext.Format
+)

@@ -1,0 +1,223 @@
+package activation
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"slices"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/beamagents/beamagents-go/pkg/agent"
+	"github.com/beamagents/beamagents-go/pkg/deadletter"
+	"github.com/beamagents/beamagents-go/pkg/intent"
+	pb "github.com/beamagents/beamagents-go/proto/beam_agents/v1"
+)
+
+// The tags of the timers.
+const (
+	DeadlineTag = "deadline"
+	TTLTag      = "ttl"
+	WakeTag     = "wake"
+)
+
+// Timeout takes the timer that is due at [Deadline]. Without a suspension it does nothing.
+func (r *Rules) Timeout(k *Key) (Step, error) {
+	s := r.step(k)
+	err := s.timeout()
+	return s.out, err
+}
+
+func (s *stepper) timeout() error {
+	due, ok := Deadline(s.c)
+	if !ok {
+		return nil
+	}
+	s.count(Timeouts)
+	cont := s.c.Continuation
+	if s.c.TimeoutsInRow >= maxTimeoutsInRow {
+		return s.drop(due, deadletter.Endless,
+			fmt.Sprintf("%d timeouts and expiries in a row without an event or an answer", s.c.TimeoutsInRow))
+	}
+	s.c.TimeoutsInRow++
+	s.changed()
+	if due < cont.GetDeadlineMs() {
+		return s.expire(due)
+	}
+	due = cont.GetDeadlineMs()
+	if cont.GetAdapter() != s.Name {
+		return s.drop(due, deadletter.Dropped, fmt.Sprintf("agent %q has suspended the key, this one is %q", cont.GetAdapter(), s.Name))
+	}
+	route := agent.Deny([]byte(agent.DefaultTimeoutOutput))
+	if policy, ok := s.Agent.(agent.TimeoutRouter); ok {
+		t := agent.Timeout{
+			Key: bytes.Clone(s.k.Entity), Seq: cont.GetSeq(), Snapshot: bytes.Clone(cont.GetSnapshot()),
+			DeadlineMS: due, Escalations: int(cont.GetEscalations()),
+		}
+		for _, in := range s.c.Pending {
+			t.Pending = append(t.Pending, proto.CloneOf(in))
+		}
+		if failure := s.k.Call(func(context.Context) { route = policy.TimeoutPolicy(t) }); failure != nil {
+			return s.drop(due, deadletter.PolicyError, "TimeoutPolicy: "+failure.Text)
+		}
+		if err := route.Validate(); err != nil {
+			return s.drop(due, deadletter.PolicyError, err.Error())
+		}
+	}
+	switch route.Kind {
+	case agent.DropRoute:
+		return s.drop(due, deadletter.Dropped, route.Reason)
+	case agent.ResumeRoute:
+		return s.timedOut(due)
+	case agent.EscalateRoute:
+		if int(cont.GetEscalations()) < route.Max {
+			return s.escalate(due, route)
+		}
+		route = agent.Deny([]byte(agent.DefaultTimeoutOutput))
+	}
+	return s.deny(due, route)
+}
+
+// expire tells the agent that no open intent can be answered any more. The ids count as
+// told whatever becomes of the activation.
+func (s *stepper) expire(now int64) error {
+	ids := make([]string, len(s.c.Pending))
+	for i, in := range s.c.Pending {
+		ids[i] = in.GetIntentId()
+	}
+	slices.Sort(ids)
+	told := append(slices.Clone(s.c.ExpiredIntentIds), ids...)
+	s.c.ExpiredIntentIds = told[max(0, len(told)-s.MaxIntents):]
+	s.setPending(nil)
+	s.changed()
+	ran, err := s.run(&attempt{
+		trigger: agent.Trigger{Kind: agent.Expired, ExpiredIDs: ids},
+		now:     now, seq: s.c.Continuation.GetSeq(), startedMS: s.c.StartedMs, resumed: true,
+	})
+	if err != nil || !ran {
+		return err
+	}
+	return s.drain(now)
+}
+
+// timedOut resumes the agent at its deadline. There is no later time at which it could be
+// tried again, so that a failure ends the suspension.
+func (s *stepper) timedOut(now int64) error {
+	ran, err := s.run(&attempt{
+		trigger: agent.Trigger{Kind: agent.TimedOut},
+		now:     now, seq: s.c.Continuation.GetSeq(), startedMS: s.c.StartedMs, resumed: true,
+		open: s.c.Pending,
+	})
+	if err != nil {
+		return err
+	}
+	if !ran {
+		s.endSuspension()
+		s.touch(now)
+	}
+	return s.drain(now)
+}
+
+func (s *stepper) deny(now int64, route agent.Route) error {
+	s.traceTimeout(now, deadletter.HITLTimeout, "denied")
+	if len(route.Output) > 0 {
+		s.out.Effects = append(s.out.Effects, Effect{AtMS: now, Output: bytes.Clone(route.Output)})
+	}
+	s.endSuspension()
+	s.touch(now)
+	return s.drain(now)
+}
+
+func (s *stepper) drop(now int64, code deadletter.Code, text string) error {
+	s.traceTimeout(now, deadletter.HITLTimeout, string(code))
+	err := s.deadLetter(now, deadletter.Letter{
+		Reason: deadletter.HITLTimeout, Code: code, Error: text,
+		EntityKey: s.k.Entity, EventTimeMS: now, InputKind: deadletter.NoInput,
+		Position: deadletter.Position{Seq: new(s.c.Continuation.GetSeq()), DeadlineMS: new(s.c.Continuation.GetDeadlineMs())},
+	})
+	if err != nil {
+		return err
+	}
+	s.count(AgentErrors)
+	s.endSuspension()
+	s.touch(now)
+	return s.drain(now)
+}
+
+// escalate asks for the oldest open approval again.
+func (s *stepper) escalate(now int64, route agent.Route) error {
+	cont := s.c.Continuation
+	i := slices.IndexFunc(s.c.Pending, func(in *pb.ToolIntent) bool {
+		return intent.KindOf(in) == intent.Approval && !s.isEscalation(in)
+	})
+	if i < 0 {
+		return s.drop(now, deadletter.PolicyError, "TimeoutPolicy returned Escalate, and no approval is open")
+	}
+	asked := s.c.Pending[i]
+	deadline := add(now, route.Timeout.Milliseconds())
+	in, err := intent.Builder{
+		EntityKey: s.k.Entity, Seq: cont.GetSeq(), Step: cont.GetStepIndex(), Kind: intent.Approval, Name: asked.GetToolName(),
+		CreatedAtMs: now, ExpiresAtMs: deadline,
+	}.Build()
+	if err != nil {
+		return err
+	}
+	in.ArgsJson = asked.GetArgsJson()
+	root := attemptSpan(s.k.Entity, cont.GetSeq(), 0, 0)
+	s.tracer(cont.GetSeq(), now).intent(root, in, route.Channel, nil)
+	s.emitIntent(now, in)
+	s.count(Escalations)
+	cont.StepIndex++
+	cont.Escalations++
+	cont.DeadlineMs = deadline
+	s.c.EscalationIds = append(slices.Clone(s.c.EscalationIds), in.GetIntentId())
+	s.setPending(append(slices.Clone(s.c.Pending), in))
+	s.changed()
+	s.touch(now)
+	return nil
+}
+
+// Idle takes the timer that is due at the TTL mark. It clears memory and replay cache, and
+// keeps seq, so that no id is ever used twice. A key that is suspended, or has deferred
+// events, is not cleared.
+func (r *Rules) Idle(k *Key) (Step, error) {
+	s := r.step(k)
+	err := s.idle()
+	return s.out, err
+}
+
+func (s *stepper) idle() error {
+	mark, ok := s.TTLMark(s.c)
+	if !ok {
+		return nil
+	}
+	if s.c.Continuation != nil {
+		// The mark lies behind the deadline: that is due, too.
+		if err := s.timeout(); err != nil {
+			return err
+		}
+	}
+	if s.c.Continuation != nil || s.c.DeferredCount > 0 {
+		if err := s.drain(max(mark, s.c.GetDrainNowMs())); err != nil {
+			return err
+		}
+		s.touch(mark)
+		return nil
+	}
+	// Both are opened before either is cleared: a cell of a newer version is not lost.
+	mem, err := s.k.Memory()
+	if err != nil {
+		return err
+	}
+	cache, err := s.k.Cache()
+	if err != nil {
+		return err
+	}
+	mem.Clear()
+	cache.Clear()
+	s.c.TtlMarkMs, s.c.RecentEventIds = 0, nil
+	s.c.Hour, s.c.ActivationsInHour = 0, 0
+	s.changed()
+	s.count(KeysCleared)
+	return nil
+}

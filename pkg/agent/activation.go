@@ -1,0 +1,367 @@
+package agent
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+	"unicode/utf8"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/beamagents/beamagents-go/pkg/intent"
+	"github.com/beamagents/beamagents-go/pkg/memory"
+	pb "github.com/beamagents/beamagents-go/proto/beam_agents/v1"
+)
+
+// Errors that the methods of an Activation wrap. A method that refuses an intent or an
+// output fails the activation, also if Run ignores the error: a side effect that was
+// asked for is never left out in silence.
+var (
+	// ErrActivationEnded: Run has returned, or its time is up.
+	ErrActivationEnded = errors.New("the activation has ended")
+	// ErrTooManyIntents: more intents than AgentParams.MaxIntents, those of earlier
+	// activations that are still open included.
+	ErrTooManyIntents = errors.New("too many intents")
+	// ErrOutputTooLarge: outputs and intents of more bytes than AgentParams.MaxOutputBytes.
+	ErrOutputTooLarge = errors.New("output too large")
+	// ErrSnapshotTooLarge: a snapshot of more bytes than AgentParams.MaxSnapshotBytes.
+	ErrSnapshotTooLarge = errors.New("snapshot too large")
+	// ErrInvalidText: text that is not UTF-8 or not JSON, a tool name that is empty or
+	// longer than 1,024 bytes, arguments that are no JSON object.
+	ErrInvalidText = errors.New("invalid text")
+	// ErrNotApproved: ActApproved without an approval, or a second time.
+	ErrNotApproved = errors.New("nothing is approved")
+)
+
+// Lifetimes of intents, from the activation's now, unless ExpireIntentsAfter says otherwise.
+const (
+	ToolIntentTTL     = time.Hour
+	ApprovalIntentTTL = 24 * time.Hour
+)
+
+// Bounds of what is staged.
+const (
+	maxToolNameBytes  = 1024
+	maxAttributes     = 64
+	maxAttributeKey   = 256
+	maxAttributeValue = 4096
+	// attributePrefix is ours: attributes of the runtime begin with it.
+	attributePrefix = "beam_agents."
+)
+
+// Activation is one run of an agent. It belongs to the goroutine of Run.
+type Activation struct {
+	mu       sync.Mutex
+	start    Start
+	staged   Staged
+	bytes    int
+	ttl      time.Duration
+	approved bool // ActApproved was used
+	snapshot []byte
+	ended    bool
+}
+
+// Start is what a runtime knows when an activation begins. It is for runtimes.
+type Start struct {
+	Trigger Trigger
+	Key     []byte
+	Seq     int64
+	Step    uint32 // of the first intent that is staged
+	NowMS   int64
+	Open    []*pb.ToolIntent
+	// Memory opens the memory of the key. Its error is the runtime's: it fails the bundle.
+	Memory func() (*memory.Memory, error)
+
+	// Offset tells how long the activation has been running, in ms. Nil measures nothing.
+	Offset func() int64
+
+	MaxIntents     int // that may be open after the activation
+	MaxOutputBytes int // of outputs and intents
+}
+
+// Staged is what an activation has left. It is for runtimes.
+type Staged struct {
+	Intents    []*pb.ToolIntent
+	Outputs    [][]byte
+	Attributes map[string]string
+	Step       uint32 // the next one
+	// Offsets tells when each intent was staged, if Start.Offset is set.
+	Offsets []int64
+	// Err is the first call that was refused, and fails the activation.
+	Err error
+	// StateErr is the error of Start.Memory, and fails the bundle.
+	StateErr error
+}
+
+// Begin starts an activation. It is for runtimes.
+func Begin(start Start) *Activation {
+	return &Activation{start: start, staged: Staged{Step: start.Step}}
+}
+
+// Restore hands the agent its snapshot, at the agent's version. It is for runtimes. The
+// error is ErrActivationEnded: Run must not be called then.
+func (a *Activation) Restore(snapshot []byte) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.ended {
+		return ErrActivationEnded
+	}
+	a.snapshot = snapshot
+	return nil
+}
+
+// End ends an activation: nothing that its agent still does has an effect. It is for
+// runtimes.
+func (a *Activation) End() Staged {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.ended = true
+	return a.staged
+}
+
+// Trigger returns what the activation runs for. After the activation has ended it is the
+// zero Trigger.
+func (a *Activation) Trigger() Trigger {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.ended {
+		return Trigger{}
+	}
+	return a.start.Trigger.clone()
+}
+
+// Key returns the entity key.
+func (a *Activation) Key() []byte { return bytes.Clone(a.start.Key) }
+
+// Seq returns the number of the activation within its key. A resumed activation has the
+// number of the one that was suspended first.
+func (a *Activation) Seq() int64 { return a.start.Seq }
+
+// NowMS returns the event time of the trigger, in ms of the Unix epoch. It does not move
+// during the activation.
+func (a *Activation) NowMS() int64 { return a.start.NowMS }
+
+// Snapshot returns what the suspended activation left, nil in a fresh one.
+func (a *Activation) Snapshot() []byte { return bytes.Clone(a.snapshot) }
+
+// Open returns the intents of earlier activations that still wait for an answer, in the
+// order of their staging. The one that the trigger answers is not among them.
+func (a *Activation) Open() []*pb.ToolIntent {
+	open := make([]*pb.ToolIntent, len(a.start.Open))
+	for i, in := range a.start.Open {
+		open[i] = proto.CloneOf(in)
+	}
+	return open
+}
+
+// ExpireIntentsAfter sets the lifetime of the intents that are staged from here on, at
+// least 1 ms. 0 sets it back to ToolIntentTTL and ApprovalIntentTTL.
+func (a *Activation) ExpireIntentsAfter(d time.Duration) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.ended {
+		return ErrActivationEnded
+	}
+	if d != 0 && d < time.Millisecond {
+		return a.refuse(fmt.Errorf("agent: intents expire after %v; use at least 1ms", d))
+	}
+	a.ttl = d
+	return nil
+}
+
+// Act asks for a tool call: an intent of this tool, and of args as canonical JSON, which
+// is an object. Nil args are {}. A json.RawMessage stands for its own text. The answer
+// resumes the agent, if it suspends.
+func (a *Activation) Act(tool string, args any) error { return a.stage(intent.Tool, tool, args) }
+
+// RequestApproval asks a human whether the tool may be called with args, which are as for
+// Act. The answer resumes the agent with the trigger Approval; then [Activation.ActApproved]
+// stages the call.
+func (a *Activation) RequestApproval(tool string, args any) error {
+	return a.stage(intent.Approval, tool, args)
+}
+
+// ActApproved stages the tool call that the trigger approves, with the tool and exactly
+// the bytes of the arguments that were approved. It is an error in an activation without
+// an approved trigger, and a second time.
+func (a *Activation) ActApproved() error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	t := a.start.Trigger
+	switch {
+	case a.ended:
+		return ErrActivationEnded
+	case t.Kind != Approval || !t.Approved:
+		return a.refuse(fmt.Errorf("agent: ActApproved: %w: the trigger is %v", ErrNotApproved, t.Kind))
+	case a.approved:
+		return a.refuse(fmt.Errorf("agent: ActApproved: %w: it was used already", ErrNotApproved))
+	}
+	in, err := a.build(intent.Tool, t.Intent.GetToolName(), nil)
+	if err != nil {
+		return a.refuse(err)
+	}
+	in.ArgsJson = t.Intent.GetArgsJson()
+	if err := a.add(in); err != nil {
+		return err
+	}
+	a.approved = true
+	return nil
+}
+
+func (a *Activation) stage(kind intent.Kind, tool string, args any) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.ended {
+		return ErrActivationEnded
+	}
+	text := []byte("{}")
+	if args != nil {
+		var err error
+		if text, err = encodeJSON(args); err != nil {
+			return a.refuse(fmt.Errorf("agent: args of %q: %w: %w", tool, ErrInvalidText, err))
+		}
+	}
+	// Also for an approval: it is a tool call that is approved.
+	if text[0] != '{' {
+		return a.refuse(fmt.Errorf("agent: args of %q: %w: they must be a JSON object", tool, ErrInvalidText))
+	}
+	in, err := a.build(kind, tool, text)
+	if err != nil {
+		return a.refuse(err)
+	}
+	return a.add(in)
+}
+
+func (a *Activation) build(kind intent.Kind, tool string, args []byte) (*pb.ToolIntent, error) {
+	switch {
+	case tool == "":
+		return nil, fmt.Errorf("agent: %w: the tool name is empty", ErrInvalidText)
+	case len(tool) > maxToolNameBytes:
+		return nil, fmt.Errorf("agent: %w: the tool name has %d bytes, the limit is %d", ErrInvalidText, len(tool), maxToolNameBytes)
+	case !utf8.ValidString(tool):
+		return nil, fmt.Errorf("agent: %w: the tool name %q is not UTF-8", ErrInvalidText, tool)
+	}
+	ttl := a.ttl
+	if ttl == 0 {
+		ttl = ToolIntentTTL
+		if kind == intent.Approval {
+			ttl = ApprovalIntentTTL
+		}
+	}
+	in, err := intent.Builder{
+		EntityKey: a.start.Key, Seq: a.start.Seq, Step: a.staged.Step, Kind: kind, Name: tool,
+		CreatedAtMs: a.start.NowMS, ExpiresAtMs: a.start.NowMS + ttl.Milliseconds(),
+	}.Build()
+	if err != nil {
+		return nil, fmt.Errorf("agent: %w", err)
+	}
+	if args != nil {
+		in.ArgsJson = string(args) // canonical already
+	}
+	return in, nil
+}
+
+func (a *Activation) add(in *pb.ToolIntent) error {
+	if n := len(a.start.Open) + len(a.staged.Intents) + 1; n > a.start.MaxIntents {
+		return a.refuse(fmt.Errorf("agent: intent for %q: %w: %d would be open, the limit is %d", in.GetToolName(), ErrTooManyIntents, n, a.start.MaxIntents))
+	}
+	if err := a.count(proto.Size(in)); err != nil {
+		return err
+	}
+	a.staged.Intents = append(a.staged.Intents, in)
+	if a.start.Offset != nil {
+		a.staged.Offsets = append(a.staged.Offsets, a.start.Offset())
+	}
+	a.staged.Step++
+	return nil
+}
+
+// count counts bytes that go out.
+func (a *Activation) count(n int) error {
+	if n > a.start.MaxOutputBytes-a.bytes {
+		return a.refuse(fmt.Errorf("agent: %w: %d bytes and %d before them, the limit is %d", ErrOutputTooLarge, n, a.bytes, a.start.MaxOutputBytes))
+	}
+	a.bytes += n
+	return nil
+}
+
+// refuse remembers the first refusal.
+func (a *Activation) refuse(err error) error {
+	if a.staged.Err == nil {
+		a.staged.Err = err
+	}
+	return err
+}
+
+// Emit stages an output under the key of the activation.
+func (a *Activation) Emit(value []byte) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.ended {
+		return ErrActivationEnded
+	}
+	if err := a.count(len(value)); err != nil {
+		return err
+	}
+	a.staged.Outputs = append(a.staged.Outputs, append([]byte{}, value...))
+	return nil
+}
+
+// EmitJSON stages the canonical JSON of v as an output.
+func (a *Activation) EmitJSON(v any) error {
+	b, err := encodeJSON(v)
+	if err == nil {
+		return a.Emit(b)
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.ended {
+		return ErrActivationEnded
+	}
+	return a.refuse(fmt.Errorf("agent: output: %w: %w", ErrInvalidText, err))
+}
+
+// SetAttribute adds an attribute to the trace event with which the activation ends. At
+// most 64, with a name of 1 to 256 bytes that does not begin with "beam_agents." and a
+// value of at most 4,096, both UTF-8.
+func (a *Activation) SetAttribute(name, value string) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	_, known := a.staged.Attributes[name]
+	switch {
+	case a.ended:
+		return ErrActivationEnded
+	case name == "" || len(name) > maxAttributeKey || strings.HasPrefix(name, attributePrefix):
+		return a.refuse(fmt.Errorf("agent: attribute %.300q: the name must have 1 to %d bytes and not begin with %s", name, maxAttributeKey, attributePrefix))
+	case len(value) > maxAttributeValue:
+		return a.refuse(fmt.Errorf("agent: attribute %q: the value has %d bytes, the limit is %d", name, len(value), maxAttributeValue))
+	case !utf8.ValidString(name) || !utf8.ValidString(value):
+		return a.refuse(fmt.Errorf("agent: attribute %q: %w: it is not UTF-8", name, ErrInvalidText))
+	case !known && len(a.staged.Attributes) == maxAttributes:
+		return a.refuse(fmt.Errorf("agent: attribute %q: there are %d already", name, maxAttributes))
+	}
+	if a.staged.Attributes == nil {
+		a.staged.Attributes = map[string]string{}
+	}
+	a.staged.Attributes[name] = value
+	return nil
+}
+
+// memory opens the memory of the key. The caller holds the lock.
+func (a *Activation) memory() (*memory.Memory, error) {
+	switch {
+	case a.ended:
+		return nil, ErrActivationEnded
+	case a.staged.StateErr != nil:
+		return nil, a.staged.StateErr
+	}
+	m, err := a.start.Memory()
+	if err != nil {
+		a.staged.StateErr = fmt.Errorf("agent: open memory: %w", err)
+		return nil, a.staged.StateErr
+	}
+	return m, nil
+}

@@ -1,0 +1,252 @@
+package transforms
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"time"
+
+	"github.com/apache/beam/sdks/v2/go/pkg/beam"
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/core/graph/window"
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/core/runtime"
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/core/typex"
+
+	"github.com/beamagents/beamagents-go/pkg/activation"
+	"github.com/beamagents/beamagents-go/pkg/agent"
+	pb "github.com/beamagents/beamagents-go/proto/beam_agents/v1"
+)
+
+// What [AgentParams.WhileSuspended] may be.
+const (
+	// Defer keeps an event of a suspended key until the suspension ends.
+	Defer = activation.Defer
+	// Reject makes a dead letter suspended/rejected of it.
+	Reject = activation.Reject
+)
+
+// Defaults of [AgentParams].
+const (
+	DefaultConcurrency       = 16
+	DefaultActivationTimeout = 5 * time.Minute
+	DefaultMaxDeferred       = 64
+	DefaultMaxDeferredBytes  = 1 << 20
+	DefaultMaxIntents        = 1000
+	DefaultMaxOutputBytes    = 10 << 20
+	DefaultMaxSnapshotBytes  = 1 << 20
+)
+
+// Bounds of [AgentParams].
+const (
+	maxConcurrency       = 1024
+	maxActivationTimeout = time.Hour
+	maxAgentName         = 64
+)
+
+// AgentParams are the options of [RunAgent]. A zero value of a field is its default.
+type AgentParams struct {
+	// Name is required: 1 to 64 of a-z, 0-9, "_" and "-". It is stored with each suspension,
+	// which only an agent of this name resumes, so it never changes while a job runs.
+	Name string
+	// Agent is required: a pointer to a struct whose type was given to [RegisterAgent]. Its
+	// exported fields travel to the workers as JSON.
+	Agent agent.Agent
+	// Concurrency is how many activations run at once in a worker process, 1 to 1,024; 0 is
+	// DefaultConcurrency. The activations of a key run one after the other, in the order of
+	// arrival.
+	Concurrency int
+	// ActivationTimeout is the time limit of an activation, 1 ms to 1 h; 0 is 5 minutes.
+	// Beyond it the activation is a dead letter activation_timeout.
+	ActivationTimeout time.Duration
+	// TTL is how long after its last event or answer a key is idle, by event time; at least
+	// 1 ms. Then its memory and replay cache are cleared. 0 is never. A suspended key is not
+	// idle.
+	TTL time.Duration
+	// WhileSuspended is Defer or Reject.
+	WhileSuspended activation.WhileSuspended
+	// MaxDeferred and MaxDeferredBytes bound the events of a key that wait for the end of a
+	// suspension, and their bytes; 0 is 64 and 1 MiB. More are dead letters
+	// deferred_overflow.
+	MaxDeferred      int
+	MaxDeferredBytes int
+	// MaxIntents bounds the intents of a key that are open at once; 0 is 1,000.
+	MaxIntents int
+	// MaxOutputBytes bounds what an activation emits, outputs and intents together, in
+	// bytes; 0 is 10 MiB.
+	MaxOutputBytes int
+	// MaxSnapshotBytes bounds the snapshot of a suspension, in bytes; 0 is 1 MiB.
+	MaxSnapshotBytes int
+	// MaxActivationsPerHour bounds the activations of a key in an hour of event time; 0 is
+	// no limit. An event or an answer beyond it is a dead letter budget_exceeded.
+	MaxActivationsPerHour int
+	// HoldWatermark holds the output watermark at the deadline of the earliest suspension,
+	// so that what a timeout emits is not late. By default nothing is held: a suspension of
+	// days does not stop the windows downstream, and the output of a timeout may be late.
+	HoldWatermark bool
+	// MeasureDurations adds beam_agents.duration_ms and beam_agents.offset_ms to trace
+	// events. They are measured, so they differ when a bundle is retried.
+	MeasureDurations bool
+}
+
+func (p AgentParams) validate() error {
+	if err := checkAgentName(p.Name); err != nil {
+		return err
+	}
+	if p.Agent == nil {
+		return errors.New("AgentParams.Agent is nil; set a pointer to your agent")
+	}
+	if err := agent.Check(p.Agent); err != nil {
+		return err
+	}
+	if p.WhileSuspended != Defer && p.WhileSuspended != Reject {
+		return fmt.Errorf("AgentParams.WhileSuspended is %d; use transforms.Defer or transforms.Reject", p.WhileSuspended)
+	}
+	switch {
+	case p.Concurrency < 0 || p.Concurrency > maxConcurrency:
+		return fmt.Errorf("AgentParams.Concurrency is %d; use 1 to %d, or 0 for %d", p.Concurrency, maxConcurrency, DefaultConcurrency)
+	case p.ActivationTimeout != 0 && p.ActivationTimeout < time.Millisecond || p.ActivationTimeout > maxActivationTimeout:
+		return fmt.Errorf("AgentParams.ActivationTimeout is %v; use 1ms to %v, or 0 for %v", p.ActivationTimeout, maxActivationTimeout, DefaultActivationTimeout)
+	case p.TTL != 0 && p.TTL < time.Millisecond:
+		return fmt.Errorf("AgentParams.TTL is %v; use at least 1ms, or 0 to keep memory for ever", p.TTL)
+	}
+	for _, bound := range []struct {
+		name  string
+		value int
+	}{
+		{"MaxDeferred", p.MaxDeferred},
+		{"MaxDeferredBytes", p.MaxDeferredBytes},
+		{"MaxIntents", p.MaxIntents},
+		{"MaxOutputBytes", p.MaxOutputBytes},
+		{"MaxSnapshotBytes", p.MaxSnapshotBytes},
+		{"MaxActivationsPerHour", p.MaxActivationsPerHour},
+	} {
+		if bound.value < 0 {
+			return fmt.Errorf("AgentParams.%s is %d; use a positive number, or 0 for the default", bound.name, bound.value)
+		}
+	}
+	return nil
+}
+
+func checkAgentName(name string) error {
+	valid := name != "" && len(name) <= maxAgentName
+	for _, c := range []byte(name) {
+		valid = valid && (c >= 'a' && c <= 'z' || c >= '0' && c <= '9' || c == '_' || c == '-')
+	}
+	if !valid {
+		return fmt.Errorf("AgentParams.Name is %q; use 1 to %d of a-z, 0-9, _ and -", name, maxAgentName)
+	}
+	return nil
+}
+
+// RegisterAgent makes the agent type *T known to the workers. Call it in an init function
+// of the package that declares the type.
+func RegisterAgent[T agent.Agent]() {
+	beam.RegisterType(reflect.TypeFor[T]())
+}
+
+// Agents is the result of [RunAgent]. Each element is at the event time of the activation
+// that it comes from.
+type Agents struct {
+	// Outputs: PCollection<KV<[]byte, []byte>>, what the agent emitted, under its key.
+	Outputs beam.PCollection
+	// Intents: PCollection<*pb.ToolIntent>. They are not signed: see SignIntents.
+	Intents beam.PCollection
+	// Traces: PCollection<*pb.TraceEvent>.
+	Traces beam.PCollection
+	// Snapshots: PCollection<*pb.StateSnapshot>, the answers to export requests.
+	Snapshots beam.PCollection
+	// Errors: PCollection<*pb.ActivationErrorRecord>.
+	Errors beam.PCollection
+}
+
+// RunAgent runs an agent on a PCollection<KV<[]byte, *pb.AgentEnvelope>>, such as
+// KeyByEntity returns. Each key has a memory, and at most one suspension.
+//
+// It panics if the parameters or the input cannot be used, and says what to change;
+// [TryRunAgent] returns that as an error.
+func RunAgent(s beam.Scope, params AgentParams, col beam.PCollection) Agents {
+	agents, err := TryRunAgent(s, params, col)
+	if err != nil {
+		panic(err)
+	}
+	return agents
+}
+
+// TryRunAgent is [RunAgent] with an error in place of the panic.
+func TryRunAgent(s beam.Scope, params AgentParams, col beam.PCollection) (Agents, error) {
+	fn, err := newRunAgentFn(params)
+	if err == nil {
+		err = checkAgentInput(col)
+	}
+	if err != nil {
+		return Agents{}, fmt.Errorf("transforms.RunAgent: %w", err)
+	}
+	out, err := beam.TryParDo(s.Scope("RunAgent"), fn, col)
+	if err != nil {
+		return Agents{}, fmt.Errorf("transforms.RunAgent: %w", err)
+	}
+	return Agents{Outputs: out[0], Intents: out[1], Traces: out[2], Snapshots: out[3], Errors: out[4]}, nil
+}
+
+func checkAgentInput(col beam.PCollection) error {
+	if !col.IsValid() {
+		return errors.New("the input is no PCollection; use that of KeyByEntity")
+	}
+	t := col.Type()
+	if t.Type() != typex.KVType || len(t.Components()) != 2 ||
+		t.Components()[0].Type() != reflect.TypeFor[[]byte]() || t.Components()[1].Type() != reflect.TypeFor[*pb.AgentEnvelope]() {
+		return fmt.Errorf("the input is a PCollection of %v; use KV<[]byte, *pb.AgentEnvelope>, as KeyByEntity returns it", t)
+	}
+	if col.WindowingStrategy().Fn.Kind != window.GlobalWindows {
+		return fmt.Errorf("the input is in %v, at whose end a runner clears the state of a key: "+
+			"apply the windows to the outputs", col.WindowingStrategy().Fn)
+	}
+	return nil
+}
+
+// newRunAgentFn returns the DoFn of validated parameters.
+func newRunAgentFn(p AgentParams) (*beamagentsRunAgentFn, error) {
+	if err := p.validate(); err != nil {
+		return nil, err
+	}
+	t := reflect.TypeOf(p.Agent)
+	key, ok := runtime.TypeKey(t.Elem())
+	if ok {
+		_, ok = runtime.LookupType(key)
+	}
+	if !ok {
+		return nil, fmt.Errorf("the type of the agent is not registered: call transforms.RegisterAgent[%v]() in an init function", t)
+	}
+	encoded, err := json.Marshal(p.Agent)
+	if err != nil {
+		return nil, fmt.Errorf("the agent has no JSON form, in which it travels to the workers: %w", err)
+	}
+	if err := checkRoundTrip(p.Agent, encoded); err != nil {
+		return nil, err
+	}
+	return &beamagentsRunAgentFn{
+		AgentType: beam.EncodedType{T: t}, AgentJSON: encoded,
+		Name:        p.Name,
+		Concurrency: cmp.Or(p.Concurrency, DefaultConcurrency), TimeoutMS: cmp.Or(p.ActivationTimeout, DefaultActivationTimeout).Milliseconds(),
+		TTLMS: p.TTL.Milliseconds(), RejectSuspended: p.WhileSuspended == Reject,
+		MaxDeferred: cmp.Or(p.MaxDeferred, DefaultMaxDeferred), MaxDeferredBytes: cmp.Or(p.MaxDeferredBytes, DefaultMaxDeferredBytes),
+		MaxIntents: cmp.Or(p.MaxIntents, DefaultMaxIntents), MaxOutputBytes: cmp.Or(p.MaxOutputBytes, DefaultMaxOutputBytes),
+		MaxSnapshotBytes: cmp.Or(p.MaxSnapshotBytes, DefaultMaxSnapshotBytes), MaxActivationsPerHour: p.MaxActivationsPerHour,
+		HoldWatermark: p.HoldWatermark, MeasureDurations: p.MeasureDurations,
+	}, nil
+}
+
+// checkRoundTrip makes sure that the agent that arrives at a worker is the one that was
+// given.
+func checkRoundTrip(a agent.Agent, encoded []byte) error {
+	again := reflect.New(reflect.TypeOf(a).Elem())
+	if err := json.Unmarshal(encoded, again.Interface()); err != nil {
+		return fmt.Errorf("the agent cannot be read from its JSON form, in which it travels to the workers: %w", err)
+	}
+	if !reflect.DeepEqual(a, again.Interface()) {
+		return fmt.Errorf("the agent %T loses something in its JSON form, in which it travels to the workers: "+
+			"configure it by exported fields, and open clients and the like in its method Setup", a)
+	}
+	return nil
+}

@@ -1,0 +1,367 @@
+package transforms
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/core/graph/mtime"
+	beamstate "github.com/apache/beam/sdks/v2/go/pkg/beam/core/state"
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/core/timers"
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/log"
+
+	"github.com/beamagents/beamagents-go/pkg/activation"
+	"github.com/beamagents/beamagents-go/pkg/deadletter"
+	"github.com/beamagents/beamagents-go/pkg/state"
+	pb "github.com/beamagents/beamagents-go/proto/beam_agents/v1"
+)
+
+// maxHeldBytes bounds what the sessions of a bundle hold: queued inputs, state, and what
+// goes out. Beyond it those that are idle are committed before the end of the bundle.
+var maxHeldBytes int64 = 64 << 20
+
+// maxParallelWrites bounds the sessions whose state is written at once.
+const maxParallelWrites = 16
+
+// The first and the last time, in ms, for which a timer can be set.
+const (
+	firstTimer = int64(mtime.MinTimestamp)
+	lastTimer  = int64(mtime.EndOfGlobalWindowTime)
+)
+
+// agentBundle is what belongs to one bundle: the sessions of its keys.
+//
+// Emitters and timers are used by the goroutine of the bundle alone. A timer belongs to the
+// key of the call that sets it, so a session that is still running when its call returns
+// leaves its timers to the tag wake.
+type agentBundle struct {
+	host     *agentHost
+	sessions map[string]*agentSession
+	order    []*agentSession // by first element
+	ctx      context.Context //nolint:containedctx // it is the bundle's own
+	cancel   context.CancelFunc
+	running  sync.WaitGroup
+	err      atomic.Pointer[error]
+	held     atomic.Int64
+}
+
+func newAgentBundle(h *agentHost) *agentBundle {
+	b := &agentBundle{host: h, sessions: map[string]*agentSession{}}
+	b.ctx, b.cancel = context.WithCancel(context.Background())
+	return b
+}
+
+// cancelled ends what still runs for the bundle. Nil is no bundle.
+func (b *agentBundle) cancelled() {
+	if b != nil {
+		b.fail(errors.New("transforms.RunAgent: the bundle has ended"))
+		b.cancel()
+	}
+}
+
+// fail keeps the first error.
+func (b *agentBundle) fail(err error) {
+	if b.err.CompareAndSwap(nil, &err) {
+		b.cancel()
+	}
+}
+
+func (b *agentBundle) failed() error {
+	if err := b.err.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
+
+func (b *agentBundle) session(key []byte, sp beamstate.Provider) *agentSession {
+	s := b.sessions[string(key)]
+	if s == nil {
+		s = newAgentSession(b, key, sp)
+		b.sessions[string(key)] = s
+		b.order = append(b.order, s)
+	}
+	return s
+}
+
+// element takes an element of the bundle.
+func (b *agentBundle) element(
+	ctx context.Context, sp beamstate.Provider, tp timers.Provider, key []byte, env *pb.AgentEnvelope, out agentOutputs,
+) error {
+	if err := b.failed(); err != nil {
+		return err
+	}
+	s := b.session(key, sp)
+	s.enqueue(agentInput{env: env})
+	if err := s.settle(tp, env.GetEventTimeMs()); err != nil {
+		return err
+	}
+	return b.early(ctx, out)
+}
+
+// settle sets the timers that the session asks for if it is known already, and else the
+// tag wake. The key of the session must be that of the call.
+func (s *agentSession) settle(tp timers.Provider, atMS int64) error {
+	if s.bundle.host.concurrency > 1 {
+		s.wake(tp, atMS)
+		return nil
+	}
+	if err := s.wait(); err != nil {
+		return err
+	}
+	s.arm(tp)
+	if s.rest {
+		s.wake(tp, s.k.Control.GetDrainNowMs())
+	}
+	return nil
+}
+
+// timer takes a timer that fires.
+func (b *agentBundle) timer(
+	ctx context.Context, sp beamstate.Provider, tp timers.Provider, key []byte, tag string, out agentOutputs,
+) error {
+	if err := b.failed(); err != nil {
+		return err
+	}
+	s := b.session(key, sp)
+	if err := s.fired(ctx, tp, tag); err != nil {
+		return err
+	}
+	return b.early(ctx, out)
+}
+
+func (s *agentSession) fired(ctx context.Context, tp timers.Provider, tag string) error {
+	if err := s.wait(); err != nil {
+		return err
+	}
+	if err := s.open(); err != nil {
+		return err
+	}
+	if !s.found && !s.k.Changed && tag != activation.WakeTag {
+		// Only a key with state sets these timers. Flink clears the state of a bounded input
+		// before its last timers.
+		agentTimersWithoutState.Inc(ctx, 1)
+		log.Warnf(ctx, "transforms.RunAgent: agent %q: the timer %s of key %q found no state", s.bundle.host.Name, tag, s.key)
+		return nil
+	}
+	switch tag {
+	case activation.WakeTag:
+		s.woken = false
+		for s.rest = s.rest || activation.Rest(s.k.Control); s.rest; {
+			if err := s.now(agentInput{tag: tag}); err != nil {
+				return err
+			}
+		}
+		s.arm(tp)
+		return nil
+	case activation.DeadlineTag:
+		due, suspended := activation.Deadline(s.k.Control)
+		if !suspended || due != s.armedMS {
+			// The suspension that the timer was set for has ended. If there is another one, its
+			// timer is set by wake.
+			return nil
+		}
+		s.armedMS = notArmed
+		s.enqueue(agentInput{tag: tag})
+		return s.settle(tp, due)
+	case activation.TTLTag:
+		control := s.k.Control
+		mark, ok := s.bundle.host.TTLMark(control)
+		due := ok && mark <= control.GetTtlArmedMs()
+		control.TtlArmedMs = 0
+		s.k.Changed = true
+		if due {
+			if err := s.now(agentInput{tag: tag}); err != nil {
+				return err
+			}
+		}
+		s.arm(tp)
+		if s.rest {
+			s.wake(tp, s.k.Control.GetDrainNowMs())
+		}
+		return nil
+	}
+	return fmt.Errorf("transforms.RunAgent: a timer with the unknown tag %q", tag)
+}
+
+// now runs an input to its end.
+func (s *agentSession) now(in agentInput) error {
+	s.enqueue(in)
+	return s.wait()
+}
+
+// arm sets the timers that the control of the session asks for, unless they are set. The
+// session must be idle.
+func (s *agentSession) arm(tp timers.Provider) {
+	if s.handle == nil {
+		return
+	}
+	if due, ok := activation.Deadline(s.k.Control); ok && due != s.armedMS {
+		var hold int64 = noHold
+		if s.bundle.host.hold {
+			hold = due
+		}
+		setTimer(tp, activation.DeadlineTag, due, hold)
+		s.armedMS = due
+	}
+	if mark, ok := s.bundle.host.TTLMark(s.k.Control); ok {
+		if armed := s.k.Control.GetTtlArmedMs(); armed == 0 || armed > mark {
+			setTimer(tp, activation.TTLTag, mark, noHold)
+			s.k.Control.TtlArmedMs = mark
+			s.k.Changed = true
+		}
+	}
+}
+
+// wake sets the tag wake at the beginning of time, so that it fires before every deadline,
+// one that the session has replaced in this bundle among them. It holds the watermark, if
+// it has to, at the earliest time for which no timer is set yet.
+func (s *agentSession) wake(tp timers.Provider, atMS int64) {
+	if !s.bundle.host.hold {
+		if !s.woken {
+			setTimer(tp, activation.WakeTag, firstTimer, noHold)
+		}
+		s.woken = true
+		return
+	}
+	if s.woken && s.holdMS <= atMS {
+		return
+	}
+	s.woken, s.holdMS = true, atMS
+	setTimer(tp, activation.WakeTag, firstTimer, atMS)
+}
+
+// noHold is for a timer that does not hold the watermark.
+const noHold = math.MinInt64
+
+// setTimer sets the timer of a tag, which holds the watermark at holdMS.
+func setTimer(tp timers.Provider, tag string, atMS, holdMS int64) {
+	output := timers.WithNoOutputTimestamp()
+	if holdMS != noHold {
+		output = timers.WithOutputTimestamp(time.UnixMilli(min(holdMS, lastTimer)))
+	}
+	timers.InEventTime(state.TimerFamily).Set(tp, time.UnixMilli(min(atMS, lastTimer)), timers.WithTag(tag), output)
+}
+
+// early commits idle sessions while too much is held, and waits if none is idle.
+func (b *agentBundle) early(ctx context.Context, out agentOutputs) error {
+	for b.held.Load() > maxHeldBytes && len(b.order) > 0 {
+		var idle []*agentSession
+		var busy []*agentSession
+		for _, s := range b.order {
+			if s.idle() {
+				idle = append(idle, s)
+			} else {
+				busy = append(busy, s)
+			}
+		}
+		if len(idle) == 0 {
+			if err := busy[0].wait(); err != nil {
+				return err
+			}
+			continue
+		}
+		if err := b.commit(ctx, idle, out); err != nil {
+			return err
+		}
+		b.order = busy
+		for _, s := range idle {
+			delete(b.sessions, string(s.key))
+		}
+	}
+	return b.failed()
+}
+
+// commitAll ends the bundle.
+func (b *agentBundle) commitAll(ctx context.Context, out agentOutputs) error {
+	for _, s := range b.order {
+		if err := s.wait(); err != nil {
+			return err
+		}
+	}
+	return b.commit(ctx, b.order, out)
+}
+
+// commit writes the state of idle sessions and emits what they have left. An error fails
+// the bundle: a write may have cleared a cell and not filled it.
+func (b *agentBundle) commit(ctx context.Context, sessions []*agentSession, out agentOutputs) error {
+	if err := b.failed(); err != nil {
+		return err
+	}
+	var group sync.WaitGroup
+	writers := make(chan struct{}, min(b.host.concurrency, maxParallelWrites))
+	for _, s := range sessions {
+		if b.host.concurrency == 1 {
+			if err := s.write(); err != nil {
+				b.fail(err)
+				break
+			}
+			continue
+		}
+		writers <- struct{}{}
+		group.Add(1)
+		go func() {
+			defer group.Done()
+			defer func() { <-writers }()
+			defer func() {
+				if p := recover(); p != nil {
+					b.fail(fmt.Errorf("transforms.RunAgent: write the state of key %q: panic: %v", s.key, p))
+				}
+			}()
+			if err := s.write(); err != nil {
+				b.fail(err)
+			}
+		}()
+	}
+	group.Wait()
+	if err := b.failed(); err != nil {
+		return err
+	}
+	for _, s := range sessions {
+		s.emit(ctx, out)
+		b.held.Add(-s.held)
+	}
+	return nil
+}
+
+// emit emits what the steps of the session have left, in order of arrival.
+func (s *agentSession) emit(ctx context.Context, out agentOutputs) {
+	for _, step := range s.steps {
+		for _, name := range step.Counters {
+			agentCounters[name].Inc(ctx, 1)
+		}
+		for _, ms := range step.DurationsMS {
+			activationMS.Update(ctx, ms)
+		}
+		for _, e := range step.Effects {
+			at := mtime.FromMilliseconds(e.AtMS)
+			switch {
+			case e.Intent != nil:
+				out.intents(at, e.Intent)
+			case e.Trace != nil:
+				out.traces(at, e.Trace)
+			case e.Snapshot != nil:
+				out.snapshots(at, e.Snapshot)
+			case e.Error != nil:
+				errorsByReason[deadletter.Reason(e.Error.GetReason())].Inc(ctx, 1)
+				out.errs(at, e.Error)
+			default:
+				out.outputs(at, s.key, e.Output)
+			}
+		}
+	}
+	if s.left > 0 {
+		activationsAbandoned.Inc(ctx, int64(s.left))
+		log.Warnf(ctx, "transforms.RunAgent: agent %q: %d activations of key %q go on after their time limit", s.bundle.host.Name, s.left, s.key)
+	}
+	if s.memHandle != nil {
+		memoryBytes.Update(ctx, s.memHandle.ValueBytes())
+		if s.memHandle.SoftCapReached() {
+			softCapWarnings.Inc(ctx, 1)
+		}
+	}
+	s.steps = nil
+}

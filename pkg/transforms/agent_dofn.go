@@ -1,0 +1,117 @@
+package transforms
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/apache/beam/sdks/v2/go/pkg/beam"
+	beamstate "github.com/apache/beam/sdks/v2/go/pkg/beam/core/state"
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/core/timers"
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"
+
+	"github.com/beamagents/beamagents-go/pkg/state"
+	pb "github.com/beamagents/beamagents-go/proto/beam_agents/v1"
+)
+
+func init() {
+	registerDoFn((*beamagentsRunAgentFn).ProcessElement, func(f *beamagentsRunAgentFn, a []any) []any {
+		return result(f.ProcessElement(a[0].(context.Context), a[1].(beamstate.Provider), a[2].(timers.Provider), a[3].([]byte), a[4].(*pb.AgentEnvelope),
+			a[5].(func(beam.EventTime, []byte, []byte)), a[6].(func(beam.EventTime, *pb.ToolIntent)), a[7].(func(beam.EventTime, *pb.TraceEvent)),
+			a[8].(func(beam.EventTime, *pb.StateSnapshot)), a[9].(func(beam.EventTime, *pb.ActivationErrorRecord))))
+	})
+	register.Emitter3[beam.EventTime, []byte, []byte]()
+	register.Emitter2[beam.EventTime, *pb.ToolIntent]()
+	register.Emitter2[beam.EventTime, *pb.TraceEvent]()
+	register.Emitter2[beam.EventTime, *pb.StateSnapshot]()
+	register.Emitter2[beam.EventTime, *pb.ActivationErrorRecord]()
+}
+
+// beamagentsAgentTimers declares the one timer family.
+type beamagentsAgentTimers struct{}
+
+// Timers tells Beam of the timer family.
+func (beamagentsAgentTimers) Timers() map[string]timers.TimeDomain {
+	return map[string]timers.TimeDomain{state.TimerFamily: timers.EventTimeDomain}
+}
+
+// beamagentsRunAgentFn hands elements and timers to the sessions of a bundle. The cells
+// are fields so that Beam knows them: each session has its own.
+type beamagentsRunAgentFn struct {
+	Control     state.Control
+	Memory      state.Memory
+	ReplayCache state.ReplayCache
+	Deferred    state.Deferred
+	Timers      beamagentsAgentTimers
+
+	AgentType beam.EncodedType
+	AgentJSON json.RawMessage
+
+	Name                            string
+	Concurrency                     int
+	TimeoutMS, TTLMS                int64
+	RejectSuspended                 bool
+	MaxDeferred, MaxDeferredBytes   int
+	MaxIntents, MaxOutputBytes      int
+	MaxSnapshotBytes                int
+	MaxActivationsPerHour           int
+	HoldWatermark, MeasureDurations bool
+
+	host   *agentHost
+	bundle *agentBundle
+}
+
+// agentOutputs are the emitters of a call.
+type agentOutputs struct {
+	outputs   func(beam.EventTime, []byte, []byte)
+	intents   func(beam.EventTime, *pb.ToolIntent)
+	traces    func(beam.EventTime, *pb.TraceEvent)
+	snapshots func(beam.EventTime, *pb.StateSnapshot)
+	errs      func(beam.EventTime, *pb.ActivationErrorRecord)
+}
+
+// Setup makes the agent ready, once in a worker process.
+func (f *beamagentsRunAgentFn) Setup(ctx context.Context) (err error) {
+	f.host, err = hostOf(ctx, f)
+	return err
+}
+
+// StartBundle forgets what a bundle that failed has left.
+func (f *beamagentsRunAgentFn) StartBundle(
+	_ func(beam.EventTime, []byte, []byte), _ func(beam.EventTime, *pb.ToolIntent), _ func(beam.EventTime, *pb.TraceEvent),
+	_ func(beam.EventTime, *pb.StateSnapshot), _ func(beam.EventTime, *pb.ActivationErrorRecord),
+) {
+	f.bundle.cancelled()
+	f.bundle = newAgentBundle(f.host)
+}
+
+// ProcessElement runs an activation, unless the envelope asks for none.
+func (f *beamagentsRunAgentFn) ProcessElement(
+	ctx context.Context, sp beamstate.Provider, tp timers.Provider, key []byte, env *pb.AgentEnvelope,
+	outputs func(beam.EventTime, []byte, []byte), intents func(beam.EventTime, *pb.ToolIntent), traces func(beam.EventTime, *pb.TraceEvent),
+	snapshots func(beam.EventTime, *pb.StateSnapshot), errs func(beam.EventTime, *pb.ActivationErrorRecord),
+) error {
+	return f.bundle.element(ctx, sp, tp, key, env, agentOutputs{outputs, intents, traces, snapshots, errs})
+}
+
+// OnTimer has no error: a panic fails the bundle.
+func (f *beamagentsRunAgentFn) OnTimer(
+	ctx context.Context, sp beamstate.Provider, tp timers.Provider, key []byte, timer timers.Context,
+	outputs func(beam.EventTime, []byte, []byte), intents func(beam.EventTime, *pb.ToolIntent), traces func(beam.EventTime, *pb.TraceEvent),
+	snapshots func(beam.EventTime, *pb.StateSnapshot), errs func(beam.EventTime, *pb.ActivationErrorRecord),
+) {
+	if err := f.bundle.timer(ctx, sp, tp, key, timer.Tag, agentOutputs{outputs, intents, traces, snapshots, errs}); err != nil {
+		panic(err)
+	}
+}
+
+// FinishBundle writes the state of all keys and emits what their activations left.
+func (f *beamagentsRunAgentFn) FinishBundle(
+	ctx context.Context,
+	outputs func(beam.EventTime, []byte, []byte), intents func(beam.EventTime, *pb.ToolIntent), traces func(beam.EventTime, *pb.TraceEvent),
+	snapshots func(beam.EventTime, *pb.StateSnapshot), errs func(beam.EventTime, *pb.ActivationErrorRecord),
+) error {
+	b := f.bundle
+	f.bundle = nil
+	defer b.cancelled()
+	return b.commitAll(ctx, agentOutputs{outputs, intents, traces, snapshots, errs})
+}

@@ -1,0 +1,100 @@
+package transforms
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"sync"
+	"time"
+
+	"github.com/beamagents/beamagents-go/pkg/activation"
+	"github.com/beamagents/beamagents-go/pkg/agent"
+)
+
+// agentHost is an agent in a worker process: one value for all bundles.
+type agentHost struct {
+	activation.Rules
+
+	limit       time.Duration // of an activation
+	concurrency int
+	slots       chan struct{} // one for each activation that runs
+	hold        bool          // HoldWatermark
+
+	ready sync.Mutex
+	setUp bool
+}
+
+// agentHosts are the hosts of the process, by the encoding of their DoFn.
+var agentHosts struct {
+	sync.Mutex
+	byFn map[string]*agentHost
+}
+
+// hostOf returns the host of a DoFn, set up.
+func hostOf(ctx context.Context, f *beamagentsRunAgentFn) (*agentHost, error) {
+	name, err := json.Marshal(f)
+	if err != nil {
+		return nil, fmt.Errorf("transforms.RunAgent: %w", err)
+	}
+	agentHosts.Lock()
+	h := agentHosts.byFn[string(name)]
+	if h == nil {
+		if h, err = newAgentHost(f); err != nil {
+			agentHosts.Unlock()
+			return nil, fmt.Errorf("transforms.RunAgent: agent %q: %w", f.Name, err)
+		}
+		if agentHosts.byFn == nil {
+			agentHosts.byFn = map[string]*agentHost{}
+		}
+		agentHosts.byFn[string(name)] = h
+	}
+	agentHosts.Unlock()
+	if err := h.prepare(ctx); err != nil {
+		return nil, fmt.Errorf("transforms.RunAgent: agent %q: Setup: %w", f.Name, err)
+	}
+	return h, nil
+}
+
+func newAgentHost(f *beamagentsRunAgentFn) (*agentHost, error) {
+	if f.AgentType.T == nil || f.AgentType.T.Kind() != reflect.Pointer {
+		return nil, fmt.Errorf("its type %v is not known to this worker: call transforms.RegisterAgent in an init function", f.AgentType.T)
+	}
+	a, ok := reflect.New(f.AgentType.T.Elem()).Interface().(agent.Agent)
+	if !ok {
+		return nil, fmt.Errorf("its type %v is no agent in this worker: call transforms.RegisterAgent in an init function", f.AgentType.T)
+	}
+	if err := json.Unmarshal(f.AgentJSON, a); err != nil {
+		return nil, err
+	}
+	h := &agentHost{
+		Rules: activation.Rules{
+			Name: f.Name, Agent: a, TTLMS: f.TTLMS,
+			MaxDeferred: f.MaxDeferred, MaxDeferredBytes: int64(f.MaxDeferredBytes), MaxIntents: f.MaxIntents,
+			MaxOutputBytes: f.MaxOutputBytes, MaxSnapshotBytes: f.MaxSnapshotBytes,
+			MaxActivationsPerHour: f.MaxActivationsPerHour, MeasureDurations: f.MeasureDurations,
+		},
+		limit: time.Duration(f.TimeoutMS) * time.Millisecond, concurrency: f.Concurrency,
+		slots: make(chan struct{}, f.Concurrency), hold: f.HoldWatermark,
+	}
+	if f.RejectSuspended {
+		h.WhileSuspended = Reject
+	}
+	return h, nil
+}
+
+// prepare calls the Setup of the agent until it has succeeded once.
+func (h *agentHost) prepare(ctx context.Context) error {
+	h.ready.Lock()
+	defer h.ready.Unlock()
+	if h.setUp {
+		return nil
+	}
+	if p, ok := h.Agent.(agent.Preparer); ok {
+		if err := p.Setup(ctx); err != nil {
+			return err
+		}
+	}
+	h.setUp = true
+	return nil
+}

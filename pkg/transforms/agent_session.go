@@ -1,0 +1,365 @@
+package transforms
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	beamstate "github.com/apache/beam/sdks/v2/go/pkg/beam/core/state"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/beamagents/beamagents-go/pkg/activation"
+	"github.com/beamagents/beamagents-go/pkg/deadletter"
+	"github.com/beamagents/beamagents-go/pkg/internal/isolate"
+	"github.com/beamagents/beamagents-go/pkg/memory"
+	"github.com/beamagents/beamagents-go/pkg/replay"
+	"github.com/beamagents/beamagents-go/pkg/state"
+	runtimepb "github.com/beamagents/beamagents-go/proto/beam_agents/runtime/v1"
+	pb "github.com/beamagents/beamagents-go/proto/beam_agents/v1"
+)
+
+// sessionBytes is what a session costs besides what it holds.
+const sessionBytes = 2 << 10
+
+// maxAbandoned is how many activations of a worker process may go on after their end.
+const maxAbandoned = 64
+
+// agentSession is a key within a bundle: its state is read once, at first use, and written
+// once, when the session is committed. Its inputs run one after the other.
+type agentSession struct {
+	bundle *agentBundle
+	key    []byte
+
+	// The state of the key. Only the goroutine that runs the session uses it, or, while the
+	// session is idle, that of the bundle.
+	sp       beamstate.Provider
+	control  state.Control
+	memory   state.Memory
+	cache    state.ReplayCache
+	deferred state.Deferred
+
+	handle    *state.Handle[*runtimepb.KeyControl]
+	memHandle *state.MemoryHandle
+	cacheOpen *state.ReplayCacheHandle
+	k         activation.Key
+	found     bool // the key had a control cell
+	armedMS   int64
+	rest      bool // deferred events are left that could run now
+
+	// For the bundle's goroutine alone.
+	woken  bool  // the tag wake is set
+	holdMS int64 // at which wake holds the watermark
+
+	mu      sync.Mutex
+	changed sync.Cond
+	queue   []agentInput
+	busy    bool
+	steps   []activation.Step
+	spent   []int64 // ms of activations
+	left    int     // activations that ignore the end of their time
+	held    int64   // bytes that count for the bundle
+	cells   int64   // bytes of them that are state
+}
+
+// notArmed says that no deadline timer is set, as far as the session knows.
+const notArmed = -1
+
+// agentInput is what a session is to take: an envelope, or a timer.
+type agentInput struct {
+	env *pb.AgentEnvelope
+	tag string
+}
+
+func (in agentInput) bytes() int64 {
+	if in.env == nil {
+		return 0
+	}
+	return int64(proto.Size(in.env))
+}
+
+func newAgentSession(b *agentBundle, key []byte, sp beamstate.Provider) *agentSession {
+	s := &agentSession{bundle: b, key: bytes.Clone(key), sp: sp, armedMS: notArmed}
+	s.changed.L = &s.mu
+	s.hold(sessionBytes)
+	return s
+}
+
+// hold counts bytes that the session holds from here on.
+func (s *agentSession) hold(n int64) {
+	s.held += n
+	s.bundle.held.Add(n)
+}
+
+// enqueue gives the session an input, and runs it here if the bundle runs one activation
+// at a time.
+func (s *agentSession) enqueue(in agentInput) {
+	s.mu.Lock()
+	s.queue = append(s.queue, in)
+	s.hold(in.bytes())
+	start := !s.busy
+	s.busy = true
+	s.mu.Unlock()
+	switch {
+	case !start:
+	case s.bundle.host.concurrency == 1:
+		s.run()
+	default:
+		s.bundle.running.Add(1)
+		go func() {
+			defer s.bundle.running.Done()
+			s.run()
+		}()
+	}
+}
+
+// run takes what is queued until nothing is left.
+func (s *agentSession) run() {
+	for {
+		s.mu.Lock()
+		if len(s.queue) == 0 || s.bundle.failed() != nil {
+			s.queue, s.busy = nil, false
+			s.changed.Broadcast()
+			s.mu.Unlock()
+			return
+		}
+		in := s.queue[0]
+		s.queue = s.queue[1:]
+		s.mu.Unlock()
+		if err := s.take(in); err != nil {
+			s.bundle.fail(err)
+		}
+	}
+}
+
+// wait returns when the session is idle, with the error of the bundle.
+func (s *agentSession) wait() error {
+	s.mu.Lock()
+	for s.busy {
+		s.changed.Wait()
+	}
+	s.mu.Unlock()
+	return s.bundle.failed()
+}
+
+func (s *agentSession) idle() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return !s.busy
+}
+
+// take runs one input, in a slot of the process.
+func (s *agentSession) take(in agentInput) (err error) {
+	defer func() {
+		if p := recover(); p != nil { // a bug of the rules: it must fail the bundle, not the worker
+			err = fmt.Errorf("transforms.RunAgent: agent %q, key %q: panic: %v", s.bundle.host.Name, s.key, p)
+		}
+	}()
+	select {
+	case s.bundle.host.slots <- struct{}{}:
+		defer func() { <-s.bundle.host.slots }()
+	case <-s.bundle.ctx.Done():
+		return s.bundle.ctx.Err()
+	}
+	if err := s.open(); err != nil {
+		return err
+	}
+	rules := &s.bundle.host.Rules
+	var step activation.Step
+	switch {
+	case in.env != nil:
+		step, err = rules.Envelope(&s.k, in.env)
+	case in.tag == activation.DeadlineTag:
+		step, err = rules.Timeout(&s.k)
+	case in.tag == activation.TTLTag:
+		step, err = rules.Idle(&s.k)
+	case in.tag == activation.WakeTag:
+		step, err = rules.Drain(&s.k)
+	default:
+		err = fmt.Errorf("transforms.RunAgent: a timer with the unknown tag %q", in.tag)
+	}
+	if err != nil {
+		return fmt.Errorf("transforms.RunAgent: agent %q, key %q: %w", s.bundle.host.Name, s.key, err)
+	}
+	var out int64
+	for _, e := range step.Effects {
+		out += effectBytes(e)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.steps = append(s.steps, step)
+	s.rest = step.Rest
+	s.hold(out - in.bytes() + s.grown())
+	return nil
+}
+
+func effectBytes(e activation.Effect) int64 {
+	n := len(e.Output) + 64
+	switch {
+	case e.Intent != nil:
+		n += proto.Size(e.Intent)
+	case e.Trace != nil:
+		n += proto.Size(e.Trace)
+	case e.Snapshot != nil:
+		n += proto.Size(e.Snapshot)
+	case e.Error != nil:
+		n += proto.Size(e.Error)
+	}
+	return int64(n)
+}
+
+// open reads the control of the key, once.
+func (s *agentSession) open() error {
+	if s.handle != nil {
+		return nil
+	}
+	handle, err := s.control.Open(s.sp)
+	if err != nil {
+		return err
+	}
+	control, found := handle.Get()
+	if !found {
+		control = new(runtimepb.KeyControl)
+	}
+	s.handle, s.found = handle, found
+	deferred := s.deferred.Open(s.sp)
+	s.k = activation.Key{
+		Entity: s.key, Control: control, Deferred: deferred,
+		Memory: s.openMemory, Cache: s.openCache, Stored: s.stored, Call: s.call, Measure: s.measure,
+	}
+	if due, ok := activation.Deadline(control); ok {
+		s.armedMS = due // by the bundle that has stored it
+	}
+	return nil
+}
+
+func (s *agentSession) openMemory() (*memory.Memory, error) {
+	if s.memHandle == nil {
+		h, err := s.memory.Open(s.sp, 0) // a step sets the time
+		if err != nil {
+			return nil, err
+		}
+		s.memHandle = h
+	}
+	return s.memHandle.Memory, nil
+}
+
+func (s *agentSession) openCache() (*replay.Cache, error) {
+	if s.cacheOpen == nil {
+		h, err := s.cache.Open(s.sp, 0)
+		if err != nil {
+			return nil, err
+		}
+		s.cacheOpen = h
+	}
+	return s.cacheOpen.Cache, nil
+}
+
+// grown is by how much the cells have grown since it was last asked.
+func (s *agentSession) grown() int64 {
+	n := int64(proto.Size(s.k.Control))
+	if s.memHandle != nil {
+		n += int64(s.memHandle.BlobBytes())
+	}
+	if s.cacheOpen != nil {
+		n += int64(s.cacheOpen.BlobBytes())
+	}
+	more := n - s.cells
+	s.cells = n
+	return more
+}
+
+// stored are both blobs as they are in the cells, or as the commit will write them.
+func (s *agentSession) stored() (mem *pb.MemoryBlob, cache *pb.LlmCacheBlob, err error) {
+	if h := s.memHandle; h == nil || h.Changes() == 0 && !isMigrated(h) {
+		mem, err = readStored[*pb.MemoryBlob](s.sp, s.memory.StateKey())
+	} else if !h.Empty() {
+		mem = h.Blob()
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	if h := s.cacheOpen; h == nil || h.Changes() == 0 && !isMigrated(h) {
+		cache, err = readStored[*pb.LlmCacheBlob](s.sp, s.cache.StateKey())
+	} else if !h.Empty() {
+		cache = h.Blob()
+	}
+	return mem, cache, err
+}
+
+// readStored reads a cell as it is stored, of whatever version.
+func readStored[M any](sp beamstate.Provider, id string) (M, error) {
+	value := beamstate.MakeValueState[M](id)
+	m, _, err := value.Read(sp)
+	if err != nil {
+		return m, fmt.Errorf("read %s: %w", id, err)
+	}
+	return m, nil
+}
+
+func isMigrated(h interface{ Migrated() (uint32, bool) }) bool {
+	_, migrated := h.Migrated()
+	return migrated
+}
+
+// call runs code of the agent with a time limit.
+func (s *agentSession) call(f func(context.Context)) *activation.Failure {
+	result, text := isolate.Run(s.bundle.ctx, s.bundle.host.limit, f)
+	failed := func(code deadletter.Code, text string) *activation.Failure {
+		return &activation.Failure{Reason: deadletter.ActivationError, Code: code, Text: text}
+	}
+	switch result {
+	case isolate.Panicked:
+		return failed(deadletter.Panicked, text)
+	case isolate.Exited:
+		return failed(deadletter.Exited, "the agent called runtime.Goexit")
+	case isolate.Abandoned:
+		s.mu.Lock()
+		s.left++
+		s.mu.Unlock()
+		if n := isolate.Running(); n > maxAbandoned {
+			s.bundle.fail(fmt.Errorf("transforms.RunAgent: agent %q, key %q: %d activations in this worker go on after their time limit; "+
+				"an agent must return when its context is cancelled", s.bundle.host.Name, s.key, n))
+		}
+		fallthrough
+	case isolate.TimedOut:
+		return &activation.Failure{
+			Reason: deadletter.ActivationTimeout, Code: deadletter.Limit, Text: fmt.Sprintf("the activation took more than %v", s.bundle.host.limit),
+		}
+	}
+	return nil
+}
+
+// measure tells how long an activation takes.
+func (s *agentSession) measure() func() int64 {
+	start := time.Now()
+	return func() int64 { return time.Since(start).Milliseconds() }
+}
+
+// write brings the cells to what the steps have left. The session must be idle.
+func (s *agentSession) write() error {
+	if s.handle == nil {
+		return nil
+	}
+	if s.k.Changed {
+		if err := s.handle.Put(s.k.Control); err != nil {
+			return err
+		}
+		s.k.Changed = false
+	}
+	if err := s.handle.Commit(); err != nil {
+		return err
+	}
+	if s.memHandle != nil {
+		if err := s.memHandle.Commit(); err != nil {
+			return err
+		}
+	}
+	if s.cacheOpen != nil {
+		if err := s.cacheOpen.Commit(); err != nil {
+			return err
+		}
+	}
+	return s.deferred.Open(s.sp).Commit()
+}
