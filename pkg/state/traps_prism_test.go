@@ -39,6 +39,7 @@ func init() {
 	beam.RegisterDoFn(&holdFn{})
 	beam.RegisterDoFn(newClearTagFn())
 	beam.RegisterDoFn(newNilFn())
+	beam.RegisterDoFn(newKeptFn())
 	beam.RegisterFunction(keyedLine)
 	beam.RegisterFunction(paneLine)
 	register.Emitter3[beam.EventTime, string, string]()
@@ -275,6 +276,90 @@ func TestClearedTimerFires(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantLines(t, lines, want...)
+}
+
+// keptFn keeps the providers of its first element, and uses them in the calls that follow.
+type keptFn struct {
+	Timer timers.EventTime
+	Cell  beamstate.Value[int64]
+
+	sp beamstate.Provider
+	tp timers.Provider
+}
+
+func newKeptFn() *keptFn {
+	return &keptFn{Timer: timers.InEventTime("agent"), Cell: beamstate.MakeValueState[int64]("cell")}
+}
+
+func (f *keptFn) StartBundle(func(beam.EventTime, string)) { f.sp, f.tp = nil, nil }
+
+func (f *keptFn) ProcessElement(sp beamstate.Provider, tp timers.Provider, key, _ string, emit func(beam.EventTime, string)) {
+	if f.sp == nil {
+		f.sp, f.tp = sp, tp
+	}
+	f.Timer.Set(tp, time.UnixMilli(30), timers.WithTag("own"))
+	f.Timer.Set(f.tp, time.UnixMilli(10), timers.WithTag("kept by "+key))
+	emit(1, "in "+key)
+}
+
+func (f *keptFn) OnTimer(sp beamstate.Provider, _ timers.Provider, key string, timer timers.Context, emit func(beam.EventTime, string)) {
+	n, _, err := f.Cell.Read(sp)
+	if err != nil {
+		panic(err)
+	}
+	emit(2, fmt.Sprintf("%s %s: %d", key, timer.Tag, n))
+}
+
+func (f *keptFn) FinishBundle(emit func(beam.EventTime, string)) error {
+	if f.sp == nil { // a bundle of timers
+		return nil
+	}
+	f.Timer.Set(f.tp, time.UnixMilli(20), timers.WithTag("in FinishBundle"))
+	emit(3, "end")
+	return f.Cell.Write(f.sp, 7)
+}
+
+// State belongs to its provider until the bundle ends; a timer that is set belongs to the
+// key of the call that runs, or ran last.
+func TestKeptProviders(t *testing.T) {
+	want := []string{
+		"a kept by a: 7", "a own: 7",
+		"b in FinishBundle: 0", "b kept by b: 0", "b own: 0",
+		"end", "in a", "in b",
+	}
+	got := mustRun(t, func(s beam.Scope, record func(beam.PCollection)) {
+		record(beam.ParDo(s, newKeptFn(), elements(s, []element{{"a", ""}, {"b", ""}})))
+	})
+	slices.Sort(got)
+	wantLines(t, got, want...)
+
+	fn := newKeptFn()
+	kit, err := beamtest.New(fn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := beamtest.NewOutput[string](kit)
+	kit.Start = func() error { fn.StartBundle(out.Emit); return nil }
+	kit.Finish = func() error { return fn.FinishBundle(out.Emit) }
+	process := func(key string) error {
+		return kit.Run(key, func(sp beamstate.Provider, tp timers.Provider) error {
+			fn.ProcessElement(sp, tp, key, "", out.Emit)
+			return nil
+		})
+	}
+	if err := errors.Join(kit.StartBundle(), process("a"), process("b"), kit.FinishBundle(),
+		kit.Fire(1000, func(timer beamtest.Timer, sp beamstate.Provider, tp timers.Provider) error {
+			fn.OnTimer(sp, tp, timer.Key, timer.Context(), out.Emit)
+			return nil
+		})); err != nil {
+		t.Fatal(err)
+	}
+	got = nil
+	for _, e := range out.All() {
+		got = append(got, e.Value)
+	}
+	slices.Sort(got)
+	wantLines(t, got, want...)
 }
 
 // nilFn writes nil: to a cell with a coder of Beam's own, with one of this library's, and
