@@ -34,6 +34,7 @@ import (
 
 func init() {
 	beam.RegisterDoFn(&slowFn{})
+	beam.RegisterDoFn(&waitFn{})
 	beam.RegisterDoFn(&oneFamilyFn{})
 	beam.RegisterDoFn(newTwoFamiliesFn())
 	beam.RegisterDoFn(&holdFn{})
@@ -106,7 +107,7 @@ func (f *slowFn) ProcessElement(sp beamstate.Provider, key, value string, emit f
 // The runner asks a bundle for its progress every 100 ms or more. If there is none from
 // one time to the next it splits the bundle, in the midst of a key's elements if it comes
 // to that: they are then at work twice at once, out of order, with a state each, of which
-// one is lost. So there is KeepKeysWhole.
+// one is lost. So there is KeepKeysWhole, which beam.Init calls.
 func TestSlowKeyIsSplit(t *testing.T) {
 	*jobopts.Experiments = ""
 	defer state.KeepKeysWhole()
@@ -126,6 +127,36 @@ func TestSlowKeyIsSplit(t *testing.T) {
 	if len(lines) != len(list) || begun < 2 {
 		t.Errorf("the key was processed in order, with one state: %q", lines)
 	}
+}
+
+// waitFn remembers each element, and takes 300 ms for it, as one that asks a model does.
+type waitFn struct{ Memory state.Memory }
+
+func (f *waitFn) ProcessElement(sp beamstate.Provider, key, value string, emit func(string)) error {
+	<-time.After(300 * time.Millisecond)
+	mem, err := f.Memory.Open(sp, 0)
+	if err != nil {
+		return err
+	}
+	if err := mem.Put(value, nil); err != nil {
+		return err
+	}
+	emit(fmt.Sprint(key, " ", mem.Len()))
+	return mem.Commit()
+}
+
+// All elements of a slow key are kept, without a line of the user's: 10 that take 300 ms
+// each leave 10. (Without whole keys they left 5.)
+func TestSlowKeyKeepsAll(t *testing.T) {
+	var list []element
+	var want []string
+	for i := range 10 {
+		list = append(list, element{"k", fmt.Sprint(i)})
+		want = append(want, fmt.Sprint("k ", i+1))
+	}
+	wantLines(t, mustRun(t, func(s beam.Scope, record func(beam.PCollection)) {
+		record(beam.ParDo(s, &waitFn{}, elements(s, list)))
+	}), want...)
 }
 
 type oneFamilyFn struct{ A timers.EventTime }
