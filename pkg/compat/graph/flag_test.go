@@ -62,7 +62,7 @@ var parsers = map[string]func() error{
 		flags.String("other", "", "")
 		return flags.Parse(os.Args[1:])
 	},
-	"cobra": func() error { return cobraProgram(true) },
+	"cobra":           func() error { return cobraProgram(true) },
 	"cobra, not told": func() error { return cobraProgram(false) },
 	// The parser has a flag of this name itself, and no part of package flag: kong.
 	"of its own": func() error {
