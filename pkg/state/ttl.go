@@ -35,8 +35,8 @@ const TTLTag = "ttl"
 // elements shorten nothing. The timer has no output timestamp: it holds no watermark. At
 // the end of a bounded input, and when a job is drained, all keys are wiped.
 type TTL struct {
-	valueOf[int64]
-	opened opened[*ttlMark]
+	ttlCell
+	opened[*ttlMark]
 }
 
 type ttlMark struct {
@@ -46,16 +46,18 @@ type ttlMark struct {
 	err   error // of an RPC: nobody knows what it left
 }
 
+type ttlCell struct{ valueOf[int64] }
+
 // StateKey is the id of the cell.
-func (TTL) StateKey() string { return ttlID }
+func (ttlCell) StateKey() string { return ttlID }
 
 // Timers tells Beam of the timer family.
-func (TTL) Timers() map[string]timers.TimeDomain {
+func (ttlCell) Timers() map[string]timers.TimeDomain {
 	return map[string]timers.TimeDomain{TimerFamily: timers.EventTimeDomain}
 }
 
 func (c *TTL) mark(sp beamstate.Provider) (*ttlMark, error) {
-	m, err := c.opened.get(sp, func() (*ttlMark, error) {
+	m, err := c.get(sp, func() (*ttlMark, error) {
 		value := beamstate.MakeValueState[int64](ttlID)
 		ms, found, err := value.Read(sp)
 		if err != nil {
