@@ -126,9 +126,9 @@ func newEveryCellFn() *everyCellFn {
 	return &everyCellFn{Profile: state.Versioned[*testingpb.Profile]{Key: "profile"}}
 }
 
-func (f *everyCellFn) ProcessElement(sp beamstate.Provider, tp timers.Provider, key, value string, emit func(beam.EventTime, string)) error {
+func (f *everyCellFn) ProcessElement(w beam.Window, sp beamstate.Provider, tp timers.Provider, key, value string, emit func(beam.EventTime, string)) error {
 	f.steps(sp, key, value, emit)
-	return f.TTL.Touch(sp, tp, 0, time.Minute)
+	return f.TTL.Touch(sp, tp, w, 0, time.Minute)
 }
 
 // steps do the operations of the value to each cell, as the matrix does.

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/core/graph/window"
 	beamstate "github.com/apache/beam/sdks/v2/go/pkg/beam/core/state"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/core/timers"
 	"github.com/google/go-cmp/cmp"
@@ -600,7 +601,7 @@ func openAll(fn *allFn, sp beamstate.Provider, tp timers.Provider) []error {
 	_, control := fn.Control.Open(sp)
 	_, deferred := fn.Deferred.Open(sp).Events()
 	_, profile := fn.Profile.Open(sp, profile1)
-	return []error{memory, cache, continuation, control, deferred, profile, fn.TTL.Touch(sp, tp, now, time.Hour)}
+	return []error{memory, cache, continuation, control, deferred, profile, fn.TTL.Touch(sp, tp, window.GlobalWindow{}, now, time.Hour)}
 }
 
 // What go vet says of programs that copy cells.
