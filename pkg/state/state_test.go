@@ -2,6 +2,7 @@ package state
 
 import (
 	"bytes"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -624,6 +625,67 @@ func TestVetReportsCopies(t *testing.T) {
 	if t.Failed() {
 		t.Logf("%s", out)
 	}
+}
+
+// A stored cell that is cut short, wherever, or was written by another coder, reads as
+// absent: the SDK takes an io.EOF within a value for no value, and nobody can tell the two
+// apart. The next Commit overwrites it. If this fails, the SDK has been mended.
+func TestCutCellReadsAsAbsent(t *testing.T) {
+	bothProviders(t, func(t *testing.T, fn *allFn, k *beamtest.Kit) {
+		run(t, k, func(sp beamstate.Provider) error {
+			h := must(fn.Memory.Open(sp, now))
+			return errors.Join(h.Put("a", []byte("bcd")), h.Commit())
+		})
+		whole := k.Bytes("k", "memory")
+		odd := [][]byte{{0x85}, []byte("text"), binary.BigEndian.AppendUint64(nil, 1<<50)}
+		for n := 1; n < len(whole); n++ {
+			odd = append(odd, whole[:n])
+		}
+		for _, b := range odd {
+			k.SetBytes("k", "memory", b)
+			run(t, k, func(sp beamstate.Provider) error {
+				h := must(fn.Memory.Open(sp, now))
+				if h.Len() > 0 {
+					t.Errorf("%x has %d entries", b, h.Len())
+				}
+				return h.Commit()
+			})
+			if got := k.Bytes("k", "memory"); !bytes.Equal(got, b) {
+				t.Errorf("%x was overwritten with %x, though nothing was put", b, got)
+			}
+			run(t, k, func(sp beamstate.Provider) error {
+				h := must(fn.Memory.Open(sp, now))
+				return errors.Join(h.Put("a", []byte("bcd")), h.Commit())
+			})
+			if got := k.Bytes("k", "memory"); !bytes.Equal(got, whole) {
+				t.Errorf("%x became %x; want %x", b, got, whole)
+			}
+		}
+	})
+}
+
+// Of a bag only the last event can be cut short: it is not there, and the others are.
+func TestCutBagLosesItsLastEvent(t *testing.T) {
+	bothProviders(t, func(t *testing.T, fn *allFn, k *beamtest.Kit) {
+		add := func(arrival int64) int {
+			run(t, k, func(sp beamstate.Provider) error {
+				h := fn.Deferred.Open(sp)
+				return errors.Join(h.Add(&runtimepb.DeferredEvent{Arrival: arrival, Envelope: &pb.AgentEnvelope{}}), h.Commit())
+			})
+			return len(k.Bytes("k", "deferred"))
+		}
+		first, both := add(1), add(2)
+		whole := k.Bytes("k", "deferred")
+		for n := first; n < both; n++ {
+			k.SetBytes("k", "deferred", whole[:n])
+			run(t, k, func(sp beamstate.Provider) error {
+				if events := must(fn.Deferred.Open(sp).Events()); len(events) != 1 || events[0].GetArrival() != 1 {
+					t.Errorf("of %d bytes: %v", n, events)
+				}
+				return nil
+			})
+		}
+	})
 }
 
 // noStamp has the method of a stamp, and not the field.
