@@ -69,7 +69,9 @@ func (versionedCell[M]) CoderType() reflect.Type {
 
 // UnmarshalJSON is how Beam makes a cell on a worker.
 func (c *Versioned[M]) UnmarshalJSON(b []byte) error {
-	var fields struct{ Key Key }
+	var fields struct {
+		Key Key `json:"Key"`
+	}
 	if err := json.Unmarshal(b, &fields); err != nil {
 		return fmt.Errorf("state: the Key of a Versioned cell: %w", err)
 	}
