@@ -80,7 +80,7 @@ func TestParseKeyringRefuses(t *testing.T) {
 		"only space":       {" =" + one, "line 1: not of the form"},
 		"an empty key":     {"k1= ", "line 1: the key has 0 bytes, fewer than 16; make one with: head -c 32 /dev/urandom | base64"},
 		"a short key":      {"k2=" + one + "\nk1=b25lLCBvZiAxNSBieXRl", "line 2: the key has 15 bytes, fewer than 16; make one with: head -c 32 /dev/urandom | base64"},
-		"replaced later":   {"k1=\nk1=" + one, "line 1: the key has 0 bytes"},
+		"replaced later":   {"k1=\n#\nk1=" + one, "line 1: the key has 0 bytes"},
 		"no padding":       {"k1=b25lLCBvZiAxNyBieXRlcy4", "line 1: the key is not standard base64"},
 		"too much padding": {"k1=b25lLCBvZiAxOCBieXRlcy4u=", "line 1: the key is not standard base64"},
 		"URL alphabet":     {"# x\nk1=-_-_-_-_-_-_-_-_-_-_-_-_", "line 2: the key is not standard base64"},
