@@ -493,7 +493,14 @@ func TestCheckOfAnotherKey(t *testing.T) {
 			Inputs: []Collection{{Tag: "i0", From: "a[i0]", Coder: kv(simple(key), simple("bytes"))}},
 		}}}
 	}
+	plain := func(state ...State) Fingerprint { // of what is no KV
+		f := step("bytes", state...)
+		f.Transforms[0].Inputs[0].Coder = simple("bytes")
+		return f
+	}
 	cell := State{ID: "v", Kind: "value"}
+	fromPlain := want{InputTypeChanged, "A", "input i0", "bytes", "KV<varint, bytes>"}
+	toPlain := want{InputTypeChanged, "A", "input i0", "KV<bytes, bytes>", "bytes"}
 	key := want{KeyCoderChanged, "A", "input i0", "bytes", "varint"}
 	typ := want{InputTypeChanged, "A", "input i0", "KV<bytes, bytes>", "KV<varint, bytes>"}
 	for name, tc := range map[string]struct {
@@ -504,6 +511,8 @@ func TestCheckOfAnotherKey(t *testing.T) {
 		"becomes stateful":   {step("bytes"), step("varint", cell), []want{key, typ, {StateAdded, "A", "state v", "", "value"}}},
 		"becomes stateless":  {step("bytes", cell), step("varint"), []want{key, typ, {StateRemoved, "A", "state v", "value", ""}}},
 		"keeps nothing":      {step("bytes"), step("varint"), []want{typ}},
+		"no key before":      {plain(), step("varint", cell), []want{fromPlain, {StateAdded, "A", "state v", "", "value"}}},
+		"no key any more":    {step("bytes", cell), plain(cell), []want{toPlain}},
 		"state, the old key": {step("bytes"), step("bytes", cell), []want{{StateAdded, "A", "state v", "", "value"}}},
 	} {
 		if diff := cmp.Diff(tc.want, wants(Check(tc.old, tc.new))); diff != "" {
