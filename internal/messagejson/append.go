@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"slices"
 	"strconv"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -30,7 +31,8 @@ const keyField = "entity_key"
 // Text in m must be UTF-8, as it is in whatever proto.Unmarshal takes.
 func Append(b []byte, m protoreflect.Message) []byte { return writer{}.message(b, m) }
 
-// AppendReadable is [Append] in the readable form.
+// AppendReadable is [Append] in the readable form. In place of text that is not UTF-8, which
+// no decoder yields, it writes U+FFFD.
 func AppendReadable(b []byte, m protoreflect.Message) []byte {
 	return writer{readable: true}.message(b, m)
 }
@@ -50,7 +52,7 @@ func (w writer) message(b []byte, m protoreflect.Message) []byte {
 			b = append(b, ',')
 		}
 		if w.readable && fd.Name() == keyField && utf8.Valid(m.Get(fd).Bytes()) {
-			b = appendText(append(b, `"`+keyMember+`":`...), string(m.Get(fd).Bytes()))
+			b = w.text(append(b, `"`+keyMember+`":`...), string(m.Get(fd).Bytes()))
 			continue
 		}
 		b = append(append(append(b, '"'), fd.Name()...), `":`...)
@@ -80,7 +82,7 @@ func (w writer) field(b []byte, fd protoreflect.FieldDescriptor, v protoreflect.
 			if i > 0 {
 				b = append(b, ',')
 			}
-			b = append(appendText(b, key), ':')
+			b = append(w.text(b, key), ':')
 			b = w.singular(b, fd.MapValue(), v.Map().Get(protoreflect.ValueOfString(key).MapKey()))
 		}
 		return append(b, '}')
@@ -107,7 +109,7 @@ func (w writer) singular(b []byte, fd protoreflect.FieldDescriptor, v protorefle
 		if w.readable && mayHoldJSON(fd) && isContainer([]byte(v.String())) {
 			return append(b, v.String()...)
 		}
-		return appendText(b, v.String())
+		return w.text(b, v.String())
 	case protoreflect.BytesKind:
 		if w.readable && mayHoldJSON(fd) && isContainer(v.Bytes()) {
 			return append(b, v.Bytes()...)
@@ -128,7 +130,10 @@ func (w writer) singular(b []byte, fd protoreflect.FieldDescriptor, v protorefle
 	}
 }
 
-func appendText(b []byte, text string) []byte {
+func (w writer) text(b []byte, text string) []byte {
+	if w.readable {
+		text = strings.ToValidUTF8(text, string(utf8.RuneError))
+	}
 	b, err := jsontext.AppendQuote(b, text)
 	if err != nil {
 		panic(err) // text of a decoded message is UTF-8
@@ -137,9 +142,13 @@ func appendText(b []byte, text string) []byte {
 }
 
 // mayHoldJSON reports whether the readable form shows JSON in a field as what it is: in
-// each field of bytes, and in the detail of a dead letter.
+// each field of bytes, and in the two texts that are always JSON when we write them.
 func mayHoldJSON(fd protoreflect.FieldDescriptor) bool {
-	return fd.Kind() == protoreflect.BytesKind || fd.FullName() == "beam_agents.v1.ActivationErrorRecord.detail"
+	switch fd.FullName() {
+	case "beam_agents.v1.ActivationErrorRecord.detail", "beam_agents.v1.ToolIntent.args_json":
+		return true
+	}
+	return fd.Kind() == protoreflect.BytesKind
 }
 
 // isContainer reports whether b is a JSON object or array that can stand in a line as it

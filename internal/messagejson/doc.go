@@ -4,7 +4,8 @@
 // It has two forms, and loses nothing in either: unknown fields are in the member
 // @unknown, in hex. [Append] and [Read] are protobuf's JSON mapping, with bytes in base64.
 // [AppendReadable] and [ReadReadable] are that for people: an entity key that is text is
-// the member key, and bytes that hold a JSON object or array show it. So
+// the member key, and bytes that hold a JSON object or array show it, as do the detail of
+// a dead letter and the arguments of an intent. So
 //
 //	{"entity_key":"YWNtZQ==","external_event":"eyJjZW50cyI6NX0="}
 //

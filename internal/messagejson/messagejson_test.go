@@ -50,6 +50,7 @@ func TestReadable(t *testing.T) {
 		"in another message":           {&pb.AgentEnvelope{Payload: &pb.AgentEnvelope_ToolResult{ToolResult: &pb.ToolResult{EntityKey: []byte("k"), Payload: []byte(`{"ok":true}`)}}}, `{"tool_result":{"key":"k","payload":{"ok":true}}}`},
 		"in a list":                    {&pb.MemoryBlob{Entries: []*pb.MemoryEntry{{Key: "k", Value: []byte(`{}`)}}}, `{"entries":[{"key":"k","value":{}}]}`},
 		"detail of a dead letter":      {&pb.ActivationErrorRecord{Reason: "r", Detail: `{"code":"c"}`}, `{"reason":"r","detail":{"code":"c"}}`},
+		"arguments of an intent":       {&pb.ToolIntent{ArgsJson: `{"cents":5}`}, `{"args_json":{"cents":5}}`},
 		"detail of another program":    {&pb.ActivationErrorRecord{Detail: "no JSON"}, `{"detail":"no JSON"}`},
 		"text elsewhere stays as text": {&pb.ToolResult{IntentId: "{}"}, `{"intent_id":"{}"}`},
 	} {
@@ -58,6 +59,14 @@ func TestReadable(t *testing.T) {
 		if err := messagejson.ReadReadable(got, back); err != nil || string(got) != tc.want || !proto.Equal(back.Interface(), tc.m) {
 			t.Errorf("%s: %s, read as %v, %v; want %s", name, got, back, err, tc.want)
 		}
+	}
+}
+
+// A user's program can build what no decoder yields.
+func TestReadableTextIsUTF8(t *testing.T) {
+	m := &pb.TraceEvent{Attributes: map[string]string{"a\xff": "\xff\xff"}}
+	if got := string(messagejson.AppendReadable(nil, m.ProtoReflect())); got != "{\"attributes\":{\"a\ufffd\":\"\ufffd\"}}" {
+		t.Error(got)
 	}
 }
 
@@ -78,6 +87,18 @@ func TestReadReadableRefuses(t *testing.T) {
 		var bad *messagejson.Error
 		if err := messagejson.ReadReadable([]byte(text), new(pb.AgentEnvelope).ProtoReflect()); !errors.As(err, &bad) || err.Error() != want {
 			t.Errorf("%s: %v, want %s", text, err, want)
+		}
+	}
+	for _, fd := range []string{"detail", "args_json"} {
+		found := 0
+		for _, mt := range messageTypes() {
+			m := mt.New()
+			if messagejson.ReadReadable([]byte(`{"`+fd+`":[]}`), m) == nil {
+				found++
+			}
+		}
+		if found != 1 {
+			t.Errorf("%d messages have JSON in %s", found, fd) // a field was renamed
 		}
 	}
 	// The strict form knows neither.
