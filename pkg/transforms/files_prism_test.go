@@ -111,7 +111,7 @@ func TestWriteFolder(t *testing.T) {
 	want := map[string]string{
 		"countdown.txt":   "c\nb\na\n",
 		"windowed.txt":    "c\nb\na\n",
-		"ties.txt":        "a\nb\nb\nb\n",
+		"ties.txt":        "a\nc\n" + "c\n",
 		"empty.jsonl":     "",
 		"readings.jsonl":  `{"n":2,"where":"aa"}` + "\n" + `{"n":3,"where":"bbb"}` + "\n",
 		"pairs.jsonl":     `{"key":"kv-key","value":"text"}` + "\n" + `{"key":"kv-key","value":{"n":1}}` + "\n",
@@ -137,7 +137,7 @@ func TestWriteFolder(t *testing.T) {
 				transforms.WriteFolder(s, dir+"/", map[string]beam.PCollection{
 					"countdown.txt":   countdown,
 					"windowed.txt":    beam.WindowInto(s, window.NewFixedWindows(time.Millisecond), countdown),
-					"ties.txt":        beam.CreateList(s, []string{"b", "a", "b", "b"}),
+					"ties.txt":        beam.CreateList(s, []string{"c", "a", "c"}),
 					"empty.jsonl":     beam.ParDo(s, asReading, beam.CreateList(s, []string{})),
 					"readings.jsonl":  beam.ParDo(s, asReading, beam.Create(s, "bbb", "aa")),
 					"pairs.jsonl":     pairs,

@@ -11,7 +11,6 @@ import (
 	"io"
 	"math"
 	"path"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -29,13 +28,14 @@ import (
 
 func init() {
 	registerDoFn((*beamagentsMatchFilesFn).ProcessElement, func(f *beamagentsMatchFilesFn, a []any) []any {
-		return result(f.ProcessElement(a[0].(context.Context), a[1].([]byte), a[2].(func(string))))
+		return result(f.ProcessElement(a[0].(context.Context), a[1].([]byte), a[2].(func(string, []byte))))
 	})
 	registerDoFn((*beamagentsReadEnvelopesFn).ProcessElement, func(f *beamagentsReadEnvelopesFn, a []any) []any {
-		return result(f.ProcessElement(a[0].(context.Context), a[1].(string),
-			a[2].(func(beam.EventTime, *pb.AgentEnvelope)), a[3].(func(beam.EventTime, *pb.ActivationErrorRecord))))
+		return result(f.ProcessElement(a[0].(context.Context), a[1].(string), a[2].(func(*[]byte) bool),
+			a[3].(func(beam.EventTime, *pb.AgentEnvelope)), a[4].(func(beam.EventTime, *pb.ActivationErrorRecord))))
 	})
-	register.Emitter1[string]()
+	register.Emitter2[string, []byte]()
+	register.Iter1[[]byte]()
 	register.Emitter2[beam.EventTime, *pb.ActivationErrorRecord]()
 }
 
@@ -82,7 +82,9 @@ func ReadEnvelopes(s beam.Scope, params ReadParams, glob string) Parsed {
 	}
 	filesystem.ValidateScheme(glob)
 	s = s.Scope("ReadEnvelopes")
-	files := beam.Reshuffle(s, beam.ParDo(s, &beamagentsMatchFilesFn{Glob: glob}, beam.Impulse(s)))
+	// Grouped, so that any worker may read a file. Beam's Reshuffle would do, but its steps
+	// are named after their number in the pipeline, and change with every step before them.
+	files := beam.GroupByKey(s, beam.ParDo(s, &beamagentsMatchFilesFn{Glob: glob}, beam.Impulse(s)))
 	envelopes, errs := beam.ParDo2(s, &beamagentsReadEnvelopesFn{
 		MaxEnvelopeBytes: cmp.Or(params.MaxEnvelopeBytes, DefaultMaxBytes),
 	}, files)
@@ -92,7 +94,7 @@ func ReadEnvelopes(s beam.Scope, params ReadParams, glob string) Parsed {
 // beamagentsMatchFilesFn matches on a worker, where the files are.
 type beamagentsMatchFilesFn struct{ Glob string }
 
-func (f *beamagentsMatchFilesFn) ProcessElement(ctx context.Context, _ []byte, emit func(string)) (err error) {
+func (f *beamagentsMatchFilesFn) ProcessElement(ctx context.Context, _ []byte, emit func(string, []byte)) (err error) {
 	fs, err := filesystem.New(ctx, f.Glob)
 	if err != nil {
 		return err
@@ -105,9 +107,8 @@ func (f *beamagentsMatchFilesFn) ProcessElement(ctx context.Context, _ []byte, e
 	if len(names) == 0 {
 		return fmt.Errorf("transforms.ReadEnvelopes: no file matches %q; name at least one that this worker can see", f.Glob)
 	}
-	slices.Sort(names)
 	for _, name := range names {
-		emit(name)
+		emit(name, nil)
 	}
 	return nil
 }
@@ -117,7 +118,7 @@ type beamagentsReadEnvelopesFn struct {
 }
 
 func (f *beamagentsReadEnvelopesFn) ProcessElement(
-	ctx context.Context, name string,
+	ctx context.Context, name string, _ func(*[]byte) bool,
 	emit func(beam.EventTime, *pb.AgentEnvelope), errs func(beam.EventTime, *pb.ActivationErrorRecord),
 ) (err error) {
 	fs, err := filesystem.New(ctx, name)
@@ -316,7 +317,8 @@ func (e *envelopeFile) parts(code deadletter.Code, place, text string, head []by
 	for number := 1; ; number++ {
 		m, err := io.CopyN(part, e.r, min(int64(e.limit), n-read))
 		read += m
-		if err != nil && !errors.Is(err, io.EOF) {
+		last := read == n || errors.Is(err, io.EOF)
+		if err != nil && !last {
 			return read, err
 		}
 		if part.Len() > 0 {
@@ -324,7 +326,7 @@ func (e *envelopeFile) parts(code deadletter.Code, place, text string, head []by
 				return read, err
 			}
 		}
-		if err != nil || read == n {
+		if last {
 			return read, nil
 		}
 		part.Reset()

@@ -3,6 +3,7 @@ package transforms
 import (
 	"bufio"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -224,7 +225,7 @@ func TestReadErrorsAreNoData(t *testing.T) {
 				r: bufio.NewReaderSize(io.MultiReader(strings.NewReader(head), iotest.ErrReader(io.ErrClosedPipe)), 16), limit: 100,
 				deadLetter: func(deadletter.Code, string, string, []byte, []byte) error { return nil },
 			}
-			if err := e.read(ext); err != io.ErrClosedPipe {
+			if err := e.read(ext); !errors.Is(err, io.ErrClosedPipe) {
 				t.Errorf("%s after %q: %v", ext, head, err)
 			}
 		}

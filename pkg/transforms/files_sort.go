@@ -6,11 +6,11 @@ import (
 	"container/heap"
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 )
 
 const (
@@ -74,7 +74,7 @@ func (s *recordSorter) spill(each func(func([]byte) error) error) (err error) {
 			return err
 		}
 	}
-	file, err := os.Create(filepath.Join(s.dir, fmt.Sprint(s.count)))
+	file, err := os.Create(filepath.Join(s.dir, strconv.Itoa(s.count)))
 	if err != nil {
 		return err
 	}

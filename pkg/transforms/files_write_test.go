@@ -1,6 +1,7 @@
 package transforms
 
 import (
+	"bytes"
 	"strings"
 	"testing"
 
@@ -61,7 +62,7 @@ func TestLinesOfEnvelopesAreEnvelopes(t *testing.T) {
 		}
 		seen++
 		line, err := appendLine(nil, env)
-		if err != nil || strings.ContainsAny(string(line), "\r\n") {
+		if err != nil || bytes.ContainsAny(line, "\r\n") {
 			t.Errorf("%s: %q, %v", b.Name, line, err)
 		}
 		back, code, text := parseLine(line, DefaultMaxBytes)
