@@ -3,13 +3,13 @@ package activation_test
 import (
 	"cmp"
 	"context"
-	"encoding/hex"
 	"fmt"
+	"reflect"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
-	"google.golang.org/protobuf/encoding/prototext"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/beamagents/beamagents-go/pkg/activation"
@@ -26,17 +26,22 @@ import (
 // world is a runtime in memory: the state of one key as bytes, and everything that went
 // out.
 type world struct {
+	stored
+
 	t     *testing.T
 	rules *activation.Rules
 	key   string
-	// Stored bytes; a nil cell is empty.
-	control, memory, cache []byte
-	deferred               [][]byte
 
-	last     activation.Step // of the last step
+	last     activation.Step   // of the last step
+	sent     *pb.AgentEnvelope // the last one
 	effects  []activation.Effect
 	counters map[string]int
-	limit    time.Duration
+	limit    time.Duration // of a call of the agent's code
+
+	repeat              bool // runs each step twice, which must do the same
+	memoryErr, cacheErr error
+	measure             func() func() int64
+	bagReads, bagClears int
 }
 
 // defaults are the rules of the tests: those of RunAgent.
@@ -57,13 +62,17 @@ func newWorld(t *testing.T, a agent.Agent, change ...func(*activation.Rules)) *w
 }
 
 // bag holds deferred events.
-type bag struct{ events []*runtimepb.DeferredEvent }
+type bag struct {
+	w      *world
+	events []*runtimepb.DeferredEvent
+}
 
 func (b *bag) Events() ([]*runtimepb.DeferredEvent, error) {
+	b.w.bagReads++
 	return slices.SortedFunc(slices.Values(b.events), func(x, y *runtimepb.DeferredEvent) int { return cmp.Compare(x.Arrival, y.Arrival) }), nil
 }
 func (b *bag) Add(e *runtimepb.DeferredEvent) error { b.events = append(b.events, e); return nil }
-func (b *bag) Clear()                               { b.events = nil }
+func (b *bag) Clear()                               { b.w.bagClears++; b.events = nil }
 
 // step runs one step on the stored state, and stores what it leaves.
 func (w *world) step(run func(*activation.Rules, *activation.Key) (activation.Step, error)) activation.Step {
@@ -75,12 +84,66 @@ func (w *world) step(run func(*activation.Rules, *activation.Key) (activation.St
 	return step
 }
 
+// stored is the state of a key as bytes. A nil cell is empty.
+type stored struct {
+	control, memory, cache []byte
+	deferred               [][]byte
+}
+
 func (w *world) try(run func(*activation.Rules, *activation.Key) (activation.Step, error)) (activation.Step, error) {
+	w.t.Helper()
+	step, next, err := w.once(run)
+	if w.repeat {
+		again, nextAgain, errAgain := w.once(run)
+		if !reflect.DeepEqual(next, nextAgain) || w.bytesOf(step) != w.bytesOf(again) || fmt.Sprint(err) != fmt.Sprint(errAgain) {
+			w.t.Errorf("a step repeated from the same state differs:\n%q %v\n%q %v", say(step), err, say(again), errAgain)
+		}
+	}
+	if err != nil {
+		return step, err
+	}
+	w.stored = next
+	w.last = step
+	w.effects = append(w.effects, step.Effects...)
+	for _, name := range step.Counters {
+		w.counters[name]++
+	}
+	return step, nil
+}
+
+// bytesOf is everything that a step leaves, as text.
+func (w *world) bytesOf(step activation.Step) string {
+	w.t.Helper()
+	var b strings.Builder
+	for _, e := range step.Effects {
+		fmt.Fprintf(&b, "%d ", e.AtMS)
+		switch {
+		case e.Intent != nil:
+			fmt.Fprintf(&b, "intent %x", w.encode(e.Intent))
+		case e.Trace != nil:
+			fmt.Fprintf(&b, "trace %x", w.encode(e.Trace))
+		case e.Snapshot != nil:
+			fmt.Fprintf(&b, "snapshot %x", w.encode(e.Snapshot))
+		case e.Error != nil:
+			fmt.Fprintf(&b, "error %x", w.encode(e.Error))
+		case e.Output != nil:
+			fmt.Fprintf(&b, "output %x", e.Output)
+		default:
+			w.t.Error("an effect without content")
+		}
+		b.WriteByte('\n')
+	}
+	fmt.Fprintln(&b, step.Counters, step.Rest)
+	return b.String()
+}
+
+// once runs a step on the stored state and returns what it leaves.
+func (w *world) once(run func(*activation.Rules, *activation.Key) (activation.Step, error)) (activation.Step, stored, error) {
 	w.t.Helper()
 	control := new(runtimepb.KeyControl)
 	w.decode(w.control, control)
 	before := proto.CloneOf(control)
-	events := new(bag)
+	events := &bag{w: w}
 	for _, b := range w.deferred {
 		e := new(runtimepb.DeferredEvent)
 		w.decode(b, e)
@@ -91,12 +154,18 @@ func (w *world) try(run func(*activation.Rules, *activation.Key) (activation.Ste
 	k := &activation.Key{
 		Entity: []byte(w.key), Control: control, Deferred: events,
 		Memory: func() (*memory.Memory, error) {
+			if w.memoryErr != nil {
+				return nil, w.memoryErr
+			}
 			if mem == nil {
 				mem = memory.New(w.memoryBlob(), 0)
 			}
 			return mem, nil
 		},
 		Cache: func() (*replay.Cache, error) {
+			if w.cacheErr != nil {
+				return nil, w.cacheErr
+			}
 			if cache == nil {
 				blob := new(pb.LlmCacheBlob)
 				w.decode(w.cache, blob)
@@ -124,37 +193,35 @@ func (w *world) try(run func(*activation.Rules, *activation.Key) (activation.Ste
 				return &activation.Failure{Reason: deadletter.ActivationTimeout, Code: deadletter.Limit}
 			}
 		},
+		Measure: w.measure,
 	}
 	step, err := run(w.rules, k)
 	if err != nil {
-		return step, err
+		return step, w.stored, err
 	}
 	if !k.Changed && !proto.Equal(before, control) {
 		w.t.Errorf("control has changed and Changed is false:\n%v\n%v", before, control)
 	}
-	w.control = w.encode(control)
+	if step.Rest != activation.Rest(control) {
+		w.t.Errorf("Step.Rest is %v, and of the state it is %v", step.Rest, activation.Rest(control))
+	}
+	next := stored{control: w.encode(control), memory: w.memory, cache: w.cache}
 	if mem != nil && mem.Changed() {
-		w.memory = nil
+		next.memory = nil
 		if !mem.Empty() {
-			w.memory = w.encode(mem.Blob())
+			next.memory = w.encode(mem.Blob())
 		}
 	}
 	if cache != nil && cache.Changed() {
-		w.cache = nil
+		next.cache = nil
 		if !cache.Empty() {
-			w.cache = w.encode(cache.Blob())
+			next.cache = w.encode(cache.Blob())
 		}
 	}
-	w.deferred = nil
 	for _, e := range events.events {
-		w.deferred = append(w.deferred, w.encode(e))
+		next.deferred = append(next.deferred, w.encode(e))
 	}
-	w.last = step
-	w.effects = append(w.effects, step.Effects...)
-	for _, name := range step.Counters {
-		w.counters[name]++
-	}
-	return step, nil
+	return step, next, nil
 }
 
 func (w *world) decode(b []byte, m proto.Message) {
@@ -191,6 +258,7 @@ func (w *world) now() *runtimepb.KeyControl {
 
 func (w *world) envelope(env *pb.AgentEnvelope) activation.Step {
 	w.t.Helper()
+	w.sent = env
 	return w.step(func(r *activation.Rules, k *activation.Key) (activation.Step, error) { return r.Envelope(k, env) })
 }
 
@@ -313,7 +381,30 @@ func run(f func(ctx context.Context, act *agent.Activation) (agent.Outcome, erro
 	return &agentFunc{f}
 }
 
-var (
-	_ = hex.EncodeToString
-	_ = prototext.Format
-)
+// pending compares what the suspension waits for, in control and continuation.
+func (w *world) pending(want ...*pb.ToolIntent) {
+	w.t.Helper()
+	var ids []string
+	for _, in := range want {
+		ids = append(ids, in.GetIntentId())
+	}
+	c := w.now()
+	var got []string
+	for _, in := range c.GetPending() {
+		got = append(got, in.GetIntentId())
+	}
+	if !slices.Equal(got, ids) || !slices.Equal(c.GetContinuation().GetPendingIntentIds(), ids) {
+		w.t.Errorf("pending are %q, in the continuation %q, want %q", got, c.GetContinuation().GetPendingIntentIds(), ids)
+	}
+}
+
+// same compares the state with an earlier one, byte for byte.
+func (w *world) same(before stored) {
+	w.t.Helper()
+	if !reflect.DeepEqual(w.stored, before) {
+		was, is := new(runtimepb.KeyControl), new(runtimepb.KeyControl)
+		w.decode(before.control, was)
+		w.decode(w.control, is)
+		w.t.Errorf("the state has changed:\n%v\n%v", was, is)
+	}
+}
