@@ -310,6 +310,20 @@ func TestRule04IdleAfterASuspension(t *testing.T) {
 	w.expect("output@3000 denied", "output@3000 a=1 true")
 }
 
+// A mark from before the suspension, when the TTL was another one, is not behind its
+// deadline: nothing is due yet.
+func TestRule04IdleBeforeTheDeadline(t *testing.T) {
+	w := newScripted(t, withTTL(1000))
+	w.event(1000, `put a 1`)
+	w.rules.TTLMS = 0
+	w.event(1500, `act t {}; suspend 3600000 | done`)
+	w.rules.TTLMS = 1000
+	w.idle()
+	w.expect()
+	if mark, _ := w.rules.TTLMark(w.now()); w.now().GetContinuation() == nil || w.memory == nil || mark != 1500+hour+1000 {
+		t.Errorf("control %v, memory %x, mark %d", w.now(), w.memory, mark)
+	}
+}
 
 // Deferred events that could run are not wiped, but run.
 func TestRule04IdleRunsWhatIsDeferred(t *testing.T) {

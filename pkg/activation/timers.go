@@ -191,8 +191,9 @@ func (s *stepper) idle() error {
 	if !ok {
 		return nil
 	}
-	if s.c.Continuation != nil {
-		// The mark lies behind the deadline: that is due, too.
+	// The mark lies behind the deadline, which is due, too, unless the TTL was off when the
+	// suspension began.
+	if due, suspended := Deadline(s.c); suspended && due <= mark {
 		if err := s.timeout(); err != nil {
 			return err
 		}
