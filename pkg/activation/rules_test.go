@@ -769,6 +769,35 @@ func TestRule24ExactArguments(t *testing.T) {
 	}
 }
 
+// An escalation stands for one approval. Another one of the same call is of its own.
+func TestRule24TwoApprovals(t *testing.T) {
+	script := `ask a {}; ask b {}; ask a {}; suspend 5000 | @escalate boss 5000 2; note; if-approved; suspend 5000 | @escalate boss 5000 2; note; if-approved; again 5000`
+	for name, tt := range map[string]struct {
+		answers []int // indices: 0 to 2 the approvals, 3 the escalation
+		want    []string
+	}{
+		"the escalation, then the others": {[]int{3, 0, 1, 2}, []string{"a", "unknown_intent", "b", "a"}},
+		"its original, then the others":   {[]int{0, 3, 2, 1}, []string{"a", "unknown_intent", "a", "b"}},
+		"its double, then the escalation": {[]int{2, 3, 0, 1}, []string{"a", "a", "unknown_intent", "b"}},
+		"another, then the escalation":    {[]int{1, 3, 2}, []string{"b", "a", "a"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newScripted(t)
+			w.event(1000, script)
+			w.timeout()
+			asked := w.intents()
+			if len(asked) != 4 || asked[3].GetToolName() != "a" {
+				t.Fatalf("asked for %v", asked)
+			}
+			for i, answer := range tt.answers {
+				w.approve(2000, 2000, asked[answer].GetIntentId(), true)
+				if got := strings.Join(say(w.last), " "); !strings.Contains(got, "tool "+tt.want[i]+" {}") && !strings.Contains(got, tt.want[i]+" ") {
+					t.Errorf("answer %d: %q, want %s", i, got, tt.want[i])
+				}
+			}
+		})
+	}
+}
 
 func TestRule24ApprovedOnce(t *testing.T) {
 	for script, want := range map[string]string{
