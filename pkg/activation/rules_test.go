@@ -888,6 +888,30 @@ func TestRule25Bounds(t *testing.T) {
 	}
 }
 
+// A duplicate has no other effect: no dead letter, whatever the state of the key.
+func TestRule25DuplicateComesFirst(t *testing.T) {
+	for name, change := range map[string]func(*activation.Rules){
+		"budget":   func(r *activation.Rules) { r.MaxActivationsPerHour = 1 },
+		"reject":   func(r *activation.Rules) { r.WhileSuspended = activation.Reject },
+		"overflow": func(r *activation.Rules) { r.MaxDeferred = 0 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newScripted(t, change)
+			script := `id one; emit 1`
+			if name != "budget" {
+				script += `; suspend 1000 | done`
+			}
+			w.event(1000, script)
+			before := w.stored
+			w.event(1000, script)
+			w.expect()
+			w.same(before)
+			if w.counters[activation.EventsDuplicate] != 1 {
+				t.Errorf("counters %v", w.counters)
+			}
+		})
+	}
+}
 
 // versioned is an agent whose snapshots have a version.
 type versioned struct {

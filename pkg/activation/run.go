@@ -52,6 +52,16 @@ func (s *stepper) run(a *attempt) (ran bool, err error) {
 			fmt.Sprintf("agent %q has suspended the key, this one is %q", s.c.Continuation.GetAdapter(), s.Name))
 	}
 	if s.MaxActivationsPerHour > 0 && a.now/hourMS <= s.c.Hour && int(s.c.ActivationsInHour) >= s.MaxActivationsPerHour {
+		if a.names { // a duplicate is dropped, not refused
+			id, failure := s.eventID(a.trigger.Event)
+			switch {
+			case failure != nil:
+				return false, s.fail(a, failure, agent.Staged{})
+			case id != 0 && slices.Contains(s.c.RecentEventIds, id):
+				s.count(EventsDuplicate)
+				return true, nil
+			}
+		}
 		return false, s.failWith(a, deadletter.BudgetExceeded, deadletter.Activations,
 			fmt.Sprintf("%d activations of the key in an hour, the limit is %d", s.c.ActivationsInHour, s.MaxActivationsPerHour))
 	}
