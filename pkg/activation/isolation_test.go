@@ -580,16 +580,18 @@ func TestIsolationOfThePolicy(t *testing.T) {
 		route agent.Route
 		want  string
 	}{
-		"deny":              {agent.Deny([]byte("x")), "output@1001 x"},
-		"deny at the bound": {agent.Deny(bytes.Repeat([]byte("x"), 2000)), "output@1001 " + strings.Repeat("x", 2000)},
-		"drop":              {agent.Drop("x"), "error@1001 hitl_timeout/dropped none"},
-		"no route":          {agent.Route{}, "error@1001 hitl_timeout/policy_error none"},
-		"another kind":      {agent.Route{Kind: 9}, "error@1001 hitl_timeout/policy_error none"},
-		"escalate":          {agent.Escalate("x", time.Second, 1), "intent@1001 approval t {}"},
-		"no channel":        {agent.Escalate("", time.Second, 1), "error@1001 hitl_timeout/policy_error none"},
-		"no timeout":        {agent.Escalate("x", 0, 1), "error@1001 hitl_timeout/policy_error none"},
-		"no limit":          {agent.Escalate("x", time.Second, 0), "error@1001 hitl_timeout/policy_error none"},
-		"a limit too high":  {agent.Escalate("x", time.Second, 101), "error@1001 hitl_timeout/policy_error none"},
+		"deny":               {agent.Deny([]byte("x")), "output@1001 x"},
+		"deny at the bound":  {agent.Deny(bytes.Repeat([]byte("x"), 2000)), "output@1001 " + strings.Repeat("x", 2000)},
+		"deny beyond":        {agent.Deny(bytes.Repeat([]byte("x"), 2001)), "error@1001 hitl_timeout/policy_error none"},
+		"drop":               {agent.Drop("x"), "error@1001 hitl_timeout/dropped none"},
+		"no route":           {agent.Route{}, "error@1001 hitl_timeout/policy_error none"},
+		"another kind":       {agent.Route{Kind: 9}, "error@1001 hitl_timeout/policy_error none"},
+		"escalate":           {agent.Escalate("x", time.Second, 1), "intent@1001 approval t {}"},
+		"no channel":         {agent.Escalate("", time.Second, 1), "error@1001 hitl_timeout/policy_error none"},
+		"a channel too long": {agent.Escalate(strings.Repeat("x", 4097), time.Second, 1), "error@1001 hitl_timeout/policy_error none"},
+		"no timeout":         {agent.Escalate("x", 0, 1), "error@1001 hitl_timeout/policy_error none"},
+		"no limit":           {agent.Escalate("x", time.Second, 0), "error@1001 hitl_timeout/policy_error none"},
+		"a limit too high":   {agent.Escalate("x", time.Second, 101), "error@1001 hitl_timeout/policy_error none"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := healthy()

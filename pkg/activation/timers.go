@@ -63,6 +63,9 @@ func (s *stepper) timeout() error {
 		if err := route.Validate(); err != nil {
 			return s.drop(due, deadletter.PolicyError, err.Error())
 		}
+		if n := len(route.Output); n > s.MaxOutputBytes {
+			return s.drop(due, deadletter.PolicyError, fmt.Sprintf("TimeoutPolicy returned an output of %d bytes, the limit is %d", n, s.MaxOutputBytes))
+		}
 	}
 	switch route.Kind {
 	case agent.DropRoute:
