@@ -133,10 +133,11 @@ func (s *stepper) deny(now int64, route agent.Route) error {
 
 func (s *stepper) drop(now int64, code deadletter.Code, text string) error {
 	s.traceTimeout(now, deadletter.HITLTimeout, string(code))
+	deadline := s.c.Continuation.GetDeadlineMs() // of which an expiry, that is one too many, is ahead
 	err := s.deadLetter(now, deadletter.Letter{
 		Reason: deadletter.HITLTimeout, Code: code, Error: text,
-		EntityKey: s.k.Entity, EventTimeMS: now, InputKind: deadletter.NoInput,
-		Position: deadletter.Position{Seq: new(s.c.Continuation.GetSeq()), DeadlineMS: new(s.c.Continuation.GetDeadlineMs())},
+		EntityKey: s.k.Entity, EventTimeMS: deadline, InputKind: deadletter.NoInput,
+		Position: deadletter.Position{Seq: new(s.c.Continuation.GetSeq()), DeadlineMS: &deadline},
 	})
 	if err != nil {
 		return err
