@@ -101,6 +101,13 @@ func statementOf(ctx context.Context, act *agent.Activation, statement string, f
 		return none, act.ExpireIntentsAfter(ms(word))
 	case "emit":
 		return none, act.Emit([]byte(rest))
+	case "answered": // by whom
+		switch t := act.Trigger(); t.Kind {
+		case agent.ToolResult:
+			return none, act.Emit(t.Result.GetPayload())
+		case agent.Approval:
+			return none, act.Emit([]byte(t.Approver))
+		}
 	case "put":
 		return none, agent.Put(act, word, []byte(more))
 	case "get":

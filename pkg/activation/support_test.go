@@ -34,6 +34,7 @@ type world struct {
 
 	last     activation.Step   // of the last step
 	sent     *pb.AgentEnvelope // the last one
+	live     *openKey          // nil outside of a bundle
 	effects  []activation.Effect
 	counters map[string]int
 	limit    time.Duration // of a call of the agent's code
@@ -137,91 +138,134 @@ func (w *world) bytesOf(step activation.Step) string {
 	return b.String()
 }
 
-// once runs a step on the stored state and returns what it leaves.
-func (w *world) once(run func(*activation.Rules, *activation.Key) (activation.Step, error)) (activation.Step, stored, error) {
+// openKey is a key whose state was read, as a bundle keeps it.
+type openKey struct {
+	activation.Key
+
+	bag   *bag
+	mem   *memory.Memory
+	cache *replay.Cache
+}
+
+// open reads the stored state.
+func (w *world) open() *openKey {
 	w.t.Helper()
+	k := &openKey{bag: &bag{w: w}}
 	control := new(runtimepb.KeyControl)
 	w.decode(w.control, control)
-	before := proto.CloneOf(control)
-	events := &bag{w: w}
 	for _, b := range w.deferred {
 		e := new(runtimepb.DeferredEvent)
 		w.decode(b, e)
-		events.events = append(events.events, e)
+		k.bag.events = append(k.bag.events, e)
 	}
-	var mem *memory.Memory
-	var cache *replay.Cache
-	k := &activation.Key{
-		Entity: []byte(w.key), Control: control, Deferred: events,
+	k.Key = activation.Key{
+		Entity: []byte(w.key), Control: control, Deferred: k.bag,
 		Memory: func() (*memory.Memory, error) {
 			if w.memoryErr != nil {
 				return nil, w.memoryErr
 			}
-			if mem == nil {
-				mem = memory.New(w.memoryBlob(), 0)
+			if k.mem == nil {
+				k.mem = memory.New(w.memoryBlob(), 0)
 			}
-			return mem, nil
+			return k.mem, nil
 		},
 		Cache: func() (*replay.Cache, error) {
 			if w.cacheErr != nil {
 				return nil, w.cacheErr
 			}
-			if cache == nil {
+			if k.cache == nil {
 				blob := new(pb.LlmCacheBlob)
 				w.decode(w.cache, blob)
-				cache = replay.New(blob, 0)
+				k.cache = replay.New(blob, 0)
 			}
-			return cache, nil
+			return k.cache, nil
 		},
-		Stored: func() (*pb.MemoryBlob, *pb.LlmCacheBlob, error) {
-			var cacheBlob *pb.LlmCacheBlob
-			if w.cache != nil {
-				cacheBlob = new(pb.LlmCacheBlob)
-				w.decode(w.cache, cacheBlob)
+		Stored: func() (mem *pb.MemoryBlob, cache *pb.LlmCacheBlob, err error) {
+			next := w.encodeKey(k)
+			if next.memory != nil {
+				mem = new(pb.MemoryBlob)
+				w.decode(next.memory, mem)
 			}
-			return w.memoryBlob(), cacheBlob, nil
-		},
-		Call: func(f func(context.Context)) *activation.Failure {
-			switch result, text := isolate.Run(w.t.Context(), w.limit, f); result {
-			case isolate.Returned:
-				return nil
-			case isolate.Panicked:
-				return &activation.Failure{Reason: deadletter.ActivationError, Code: deadletter.Panicked, Text: text}
-			case isolate.Exited:
-				return &activation.Failure{Reason: deadletter.ActivationError, Code: deadletter.Exited}
-			default:
-				return &activation.Failure{Reason: deadletter.ActivationTimeout, Code: deadletter.Limit}
+			if next.cache != nil {
+				cache = new(pb.LlmCacheBlob)
+				w.decode(next.cache, cache)
 			}
+			return mem, cache, nil
 		},
+		Call:    func(f func(context.Context)) *activation.Failure { return call(w.t.Context(), w.limit, f) },
 		Measure: w.measure,
 	}
-	step, err := run(w.rules, k)
+	return k
+}
+
+func call(ctx context.Context, limit time.Duration, f func(context.Context)) *activation.Failure {
+	switch result, text := isolate.Run(ctx, limit, f); result {
+	case isolate.Returned:
+		return nil
+	case isolate.Panicked:
+		return &activation.Failure{Reason: deadletter.ActivationError, Code: deadletter.Panicked, Text: text}
+	case isolate.Exited:
+		return &activation.Failure{Reason: deadletter.ActivationError, Code: deadletter.Exited}
+	default:
+		return &activation.Failure{Reason: deadletter.ActivationTimeout, Code: deadletter.Limit}
+	}
+}
+
+// encodeKey is the state that a key would leave.
+func (w *world) encodeKey(k *openKey) stored {
+	w.t.Helper()
+	next := stored{control: w.encode(k.Control), memory: w.memory, cache: w.cache}
+	if k.mem != nil && k.mem.Changed() {
+		next.memory = nil
+		if !k.mem.Empty() {
+			next.memory = w.encode(k.mem.Blob())
+		}
+	}
+	if k.cache != nil && k.cache.Changed() {
+		next.cache = nil
+		if !k.cache.Empty() {
+			next.cache = w.encode(k.cache.Blob())
+		}
+	}
+	for _, e := range k.bag.events {
+		next.deferred = append(next.deferred, w.encode(e))
+	}
+	return next
+}
+
+// once runs a step and returns what it leaves.
+func (w *world) once(run func(*activation.Rules, *activation.Key) (activation.Step, error)) (activation.Step, stored, error) {
+	w.t.Helper()
+	k := w.live
+	if k == nil {
+		k = w.open()
+	}
+	before, changed := proto.CloneOf(k.Control), k.Changed
+	k.Changed = false
+	step, err := run(w.rules, &k.Key)
 	if err != nil {
 		return step, w.stored, err
 	}
-	if !k.Changed && !proto.Equal(before, control) {
-		w.t.Errorf("control has changed and Changed is false:\n%v\n%v", before, control)
+	if !k.Changed && !proto.Equal(before, k.Control) {
+		w.t.Errorf("control has changed and Changed is false:\n%v\n%v", before, k.Control)
 	}
-	if step.Rest != activation.Rest(control) {
-		w.t.Errorf("Step.Rest is %v, and of the state it is %v", step.Rest, activation.Rest(control))
+	k.Changed = k.Changed || changed
+	if step.Rest != activation.Rest(k.Control) {
+		w.t.Errorf("Step.Rest is %v, and of the state it is %v", step.Rest, activation.Rest(k.Control))
 	}
-	next := stored{control: w.encode(control), memory: w.memory, cache: w.cache}
-	if mem != nil && mem.Changed() {
-		next.memory = nil
-		if !mem.Empty() {
-			next.memory = w.encode(mem.Blob())
-		}
+	if w.live != nil {
+		return step, w.stored, nil // written at the end of the bundle
 	}
-	if cache != nil && cache.Changed() {
-		next.cache = nil
-		if !cache.Empty() {
-			next.cache = w.encode(cache.Blob())
-		}
-	}
-	for _, e := range events.events {
-		next.deferred = append(next.deferred, w.encode(e))
-	}
-	return step, next, nil
+	return step, w.encodeKey(k), nil
+}
+
+// bundle keeps the key open during f, as a bundle does that has several inputs of it.
+func (w *world) bundle(f func()) {
+	w.t.Helper()
+	w.live = w.open()
+	f()
+	next := w.encodeKey(w.live)
+	w.live, w.stored = nil, next
 }
 
 func (w *world) decode(b []byte, m proto.Message) {
@@ -249,8 +293,11 @@ func (w *world) memoryBlob() *pb.MemoryBlob {
 	return blob
 }
 
-// now is the control as it is stored.
+// now is the control as it is stored, or will be by the bundle.
 func (w *world) now() *runtimepb.KeyControl {
+	if w.live != nil {
+		return proto.CloneOf(w.live.Control)
+	}
 	c := new(runtimepb.KeyControl)
 	w.decode(w.control, c)
 	return c
