@@ -22,8 +22,7 @@ import (
 // key of the element counts.
 func (r *Rules) Envelope(k *Key, env *pb.AgentEnvelope) (Step, error) {
 	s := r.step(k)
-	err := s.envelope(env)
-	return s.out, err
+	return s.done(s.envelope(env))
 }
 
 func (s *stepper) envelope(env *pb.AgentEnvelope) error {
@@ -144,8 +143,7 @@ func (s *stepper) waits(env *pb.AgentEnvelope, event []byte) error {
 // Drain goes on with deferred events.
 func (r *Rules) Drain(k *Key) (Step, error) {
 	s := r.step(k)
-	err := s.drain(s.c.GetDrainNowMs())
-	return s.out, err
+	return s.done(s.drain(s.c.GetDrainNowMs()))
 }
 
 // drain runs deferred events, in the order of arrival, until one suspends, none is left,
@@ -179,7 +177,6 @@ func (s *stepper) drain(now int64) error {
 		}
 	}
 	if done == 0 && len(events) > 0 {
-		s.out.Rest = true
 		return nil
 	}
 	s.k.Deferred.Clear()
@@ -194,7 +191,6 @@ func (s *stepper) drain(now int64) error {
 	if s.c.DeferredCount == 0 {
 		s.c.DrainNowMs = 0
 	}
-	s.out.Rest = Rest(s.c)
 	return nil
 }
 

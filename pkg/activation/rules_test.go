@@ -176,6 +176,33 @@ func TestRule03DrainRunsEightAtOnce(t *testing.T) {
 	w.expect("output@1500 event seq=22 now=1500 open=0")
 }
 
+// Every step says whether events are left that could run, also one that does not look at
+// them: the runtime sets its timer by that.
+func TestRule03WhatIsLeft(t *testing.T) {
+	for name, step := range map[string]func(*world){
+		"export": func(w *world) {
+			w.envelope(&pb.AgentEnvelope{Payload: &pb.AgentEnvelope_ExportRequest{ExportRequest: &pb.AgentEnvelope_StateExportRequest{}}})
+		},
+		"an answer": func(w *world) { w.result(1, new(pb.ToolIntent), pb.ToolResult_OK, "") },
+		"nothing":   func(w *world) { w.envelope(new(pb.AgentEnvelope)) },
+		"no time":   func(w *world) { w.event(-1, "") },
+		"a timer":   func(w *world) { w.timeout() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newScripted(t)
+			w.event(1000, `suspend 1000 | done`)
+			for range 20 {
+				w.event(1001, `emit x`)
+			}
+			w.timeout()
+			step(w)
+			if !w.last.Rest || w.now().GetDeferredCount() != 12 {
+				t.Errorf("rest %v, control %v", w.last.Rest, w.now())
+			}
+		})
+	}
+}
+
 // A deferred event that fails does not stop those behind it.
 func TestRule03DrainGoesOnAfterAFailure(t *testing.T) {
 	w := newScripted(t)

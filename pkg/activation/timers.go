@@ -24,8 +24,7 @@ const (
 // Timeout takes the timer that is due at [Deadline]. Without a suspension it does nothing.
 func (r *Rules) Timeout(k *Key) (Step, error) {
 	s := r.step(k)
-	err := s.timeout()
-	return s.out, err
+	return s.done(s.timeout())
 }
 
 func (s *stepper) timeout() error {
@@ -186,8 +185,7 @@ func (s *stepper) escalate(now int64, route agent.Route) error {
 // events, is not cleared.
 func (r *Rules) Idle(k *Key) (Step, error) {
 	s := r.step(k)
-	err := s.idle()
-	return s.out, err
+	return s.done(s.idle())
 }
 
 func (s *stepper) idle() error {

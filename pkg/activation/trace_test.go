@@ -19,11 +19,11 @@ import (
 // of one other event, and its parent was emitted in the same trace, by then.
 type traceTree struct {
 	t     *testing.T
-	spans map[string]map[pb.TraceEvent_EventType]string // by trace and span: the events
+	spans map[string]map[pb.TraceEvent_EventType]*pb.TraceEvent // by trace and span
 }
 
 func newTraceTree(t *testing.T) *traceTree {
-	return &traceTree{t, map[string]map[pb.TraceEvent_EventType]string{}}
+	return &traceTree{t, map[string]map[pb.TraceEvent_EventType]*pb.TraceEvent{}}
 }
 
 // add takes the events of a step. The same failure of the same input at the same seq has
@@ -43,19 +43,19 @@ func (tree *traceTree) add(events []*pb.TraceEvent) {
 		id := string(e.GetTraceId()) + string(e.GetSpanId())
 		kinds := tree.spans[id]
 		if kinds == nil {
-			kinds = map[pb.TraceEvent_EventType]string{}
+			kinds = map[pb.TraceEvent_EventType]*pb.TraceEvent{}
 			tree.spans[id] = kinds
 		}
 		before, twice := kinds[e.GetEventType()]
 		failure := e.GetEventType() == pb.TraceEvent_ERROR
 		if twice && !failure {
-			tree.t.Errorf("the span of %v was used twice, before by %s", e, before)
+			tree.t.Errorf("the span of %v was used twice, before by %v", e, before)
 		}
-		kinds[e.GetEventType()] = e.String()
+		kinds[e.GetEventType()] = e
 		for kind, other := range kinds {
 			pair := kind == pb.TraceEvent_ACTIVATION_START && e.GetEventType() == pb.TraceEvent_ACTIVATION_END
 			if kind != e.GetEventType() && !pair {
-				tree.t.Errorf("the span of %v is that of %s", e, other)
+				tree.t.Errorf("the span of %v is that of %v", e, other)
 			}
 		}
 	}
