@@ -39,8 +39,9 @@ func init() {
 // generated messages. Call it from an init function, with typed nil pointers: Beam
 // panics on a registration after beam.Init. Registering a type again changes nothing.
 //
-// Beam knows types by the short name of their Go package: two proto packages that
-// are both called v1 collide, and Beam panics. Give yours a name of its own.
+// Messages of two Go packages with the same short name, such as v1, each keep their
+// coder. Beam's own registrations of emitters and DoFns (register.Emitter1 and so on) do
+// not tell such packages apart: the last one wins, and bundles of the other one fail.
 func Register(messages ...proto.Message) {
 	for _, m := range messages {
 		t := reflect.TypeOf(m)
