@@ -65,10 +65,12 @@ func (s *stepper) checked(env *pb.AgentEnvelope, take func() error) error {
 		utf8.ValidString(env.GetExportRequest().GetRequestId()) {
 		return take()
 	}
-	return s.badText(env)
+	return s.refuse(env, deadletter.MalformedEnvelope, deadletter.Unparsable,
+		"the envelope has text that is not UTF-8; the input has U+FFFD in its place")
 }
 
-func (s *stepper) badText(env *pb.AgentEnvelope) error {
+// repaired is an envelope with U+FFFD in the place of text that is not UTF-8.
+func repaired(env *pb.AgentEnvelope) *pb.AgentEnvelope {
 	repair := func(text *string) { *text = strings.ToValidUTF8(*text, string(utf8.RuneError)) }
 	env = proto.CloneOf(env)
 	if m := env.GetToolResult(); m != nil {
@@ -82,8 +84,7 @@ func (s *stepper) badText(env *pb.AgentEnvelope) error {
 	if m := env.GetExportRequest(); m != nil {
 		repair(&m.RequestId)
 	}
-	return s.refuse(env, deadletter.MalformedEnvelope, deadletter.Unparsable,
-		"the envelope has text that is not UTF-8; the input has U+FFFD in its place")
+	return env
 }
 
 // event takes an external event: it runs, waits, or is refused.

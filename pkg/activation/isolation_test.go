@@ -703,6 +703,11 @@ func TestIsolationOfEnvelopes(t *testing.T) {
 			w := newScripted(t)
 			w.envelope(env)
 			w.expect("error@5 malformed_envelope/unparsable envelope")
+			env.EventTimeMs = -1 // which is wrong besides
+			w.envelope(env)
+			if l := w.letter(); l.Reason != deadletter.MalformedEnvelope || l.EventTimeMS != -1 {
+				t.Errorf("%+v", l)
+			}
 		})
 	}
 	for name, tt := range map[string]struct {

@@ -257,6 +257,9 @@ func (h *randomHistory) letter(rec *pb.ActivationErrorRecord, fail func(string, 
 
 // end drains everything and counts the fates: each input has exactly one.
 func (h *randomHistory) end() {
+	for _, w := range h.keys {
+		w.repeat = false // there are many alike
+	}
 	for i, w := range h.keys {
 		for w.now().GetContinuation() != nil || w.now().GetDeferredCount() > 0 {
 			before := w.now()

@@ -378,7 +378,10 @@ func TestRule05NoPayload(t *testing.T) {
 		want string
 	}{
 		"empty":         {&pb.AgentEnvelope{EventTimeMs: 7}, "error@7 malformed_envelope/empty_payload envelope"},
-		"nil variant":   {&pb.AgentEnvelope{EventTimeMs: 7, Payload: (*pb.AgentEnvelope_ExternalEvent)(nil)}, "error@7 malformed_envelope/empty_payload envelope"},
+		"nil event":     {&pb.AgentEnvelope{EventTimeMs: 7, Payload: (*pb.AgentEnvelope_ExternalEvent)(nil)}, "error@7 malformed_envelope/empty_payload envelope"},
+		"nil result":    {&pb.AgentEnvelope{EventTimeMs: 7, Payload: (*pb.AgentEnvelope_ToolResult)(nil)}, "error@7 malformed_envelope/empty_payload envelope"},
+		"nil approval":  {&pb.AgentEnvelope{EventTimeMs: 7, Payload: (*pb.AgentEnvelope_Approval_)(nil)}, "error@7 malformed_envelope/empty_payload envelope"},
+		"nil request":   {&pb.AgentEnvelope{EventTimeMs: 7, Payload: (*pb.AgentEnvelope_ExportRequest)(nil)}, "error@7 malformed_envelope/empty_payload envelope"},
 		"newer variant": {newer, "error@7 unknown_payload/newer_variant envelope"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -434,9 +434,12 @@ func timerInput(a *attempt) string { return fmt.Sprintf("%s@%d", DeadlineTag, a.
 // traceParent is the W3C form, version 00.
 var traceParentForm = regexp.MustCompile(`^00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$`)
 
-// letterOf is a dead letter of an envelope.
+// letterOf is a dead letter of an envelope. One that cannot be encoded is repaired.
 func (s *stepper) letterOf(env *pb.AgentEnvelope, reason deadletter.Reason, code deadletter.Code, text string) (deadletter.Letter, error) {
 	input, err := marshal(env)
+	if err != nil {
+		input, err = marshal(repaired(env))
+	}
 	if err != nil {
 		return deadletter.Letter{}, err
 	}
