@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"testing"
 	"time"
 
@@ -34,16 +35,15 @@ func benchKey(bytesOfMemory int) *activation.Key {
 	}
 }
 
-func mustStep(b *testing.B, step activation.Step, err error, errorsWanted int) activation.Step {
+func mustStep(tb testing.TB, step activation.Step, err error, errorsWanted int) {
 	for _, e := range step.Effects {
 		if e.Error != nil {
 			errorsWanted--
 		}
 	}
 	if err != nil || errorsWanted != 0 {
-		b.Fatal(err, errorsWanted)
+		tb.Fatal(err, errorsWanted)
 	}
-	return step
 }
 
 // BenchmarkActivation: a no-op, and a suspension with its answer. The targets are 15 µs and
@@ -79,33 +79,58 @@ func BenchmarkActivation(b *testing.B) {
 	})
 }
 
-// BenchmarkOneOfHundredFails runs 100 activations of one key, each of which reads an entry
-// and writes one, and the last of which fails. A failure costs what it touched, not a copy
-// of the memory: B/op is the same for both sizes.
+// hundred are activations of a key, each of which reads an entry and writes one, and the
+// last of which fails.
+func hundred(tb testing.TB, k *activation.Key) {
+	rules := defaults(run(func(_ context.Context, act *agent.Activation) (agent.Outcome, error) {
+		if _, _, err := agent.Get[[]byte](act, "entry-1"); err != nil {
+			return agent.Outcome{}, err
+		}
+		if err := agent.Put(act, "entry-2", act.Trigger().Event); err != nil {
+			return agent.Outcome{}, err
+		}
+		if string(act.Trigger().Event) == "fail" {
+			return agent.Outcome{}, errors.New("boom")
+		}
+		return agent.Done(), nil
+	}))
+	env := eventAt(1000, "e")
+	for range 99 {
+		step, err := rules.Envelope(k, env)
+		mustStep(tb, step, err, 0)
+	}
+	step, err := rules.Envelope(k, eventAt(1000, "fail"))
+	mustStep(tb, step, err, 1)
+}
+
+// A failure costs what it touched, not a copy of the memory.
+func TestFailureCopiesNoMemory(t *testing.T) {
+	allocated := func(size int) uint64 {
+		k := benchKey(size)
+		hundred(t, k)
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		for range 20 {
+			hundred(t, k)
+		}
+		runtime.ReadMemStats(&after)
+		return (after.TotalAlloc - before.TotalAlloc) / 20
+	}
+	small, large := allocated(1<<10), allocated(100<<10)
+	// A copy would be 100 KiB for each failure.
+	if large > small+50<<10 {
+		t.Errorf("100 activations, one of which fails, allocate %d bytes with 1 KiB of memory and %d with 100 KiB", small, large)
+	}
+}
+
+// BenchmarkOneOfHundredFails shows that B/op is the same for both sizes of memory.
 func BenchmarkOneOfHundredFails(b *testing.B) {
 	for _, size := range []int{1 << 10, 100 << 10} {
 		b.Run(fmt.Sprintf("memory_%dKiB", size>>10), func(b *testing.B) {
-			rules := defaults(run(func(_ context.Context, act *agent.Activation) (agent.Outcome, error) {
-				if _, _, err := agent.Get[[]byte](act, "entry-1"); err != nil {
-					return agent.Outcome{}, err
-				}
-				if err := agent.Put(act, "entry-2", act.Trigger().Event); err != nil {
-					return agent.Outcome{}, err
-				}
-				if string(act.Trigger().Event) == "fail" {
-					return agent.Outcome{}, errors.New("boom")
-				}
-				return agent.Done(), nil
-			}))
-			k, env, failing := benchKey(size), eventAt(1000, "e"), eventAt(1000, "fail")
+			k := benchKey(size)
 			b.ReportAllocs()
 			for b.Loop() {
-				for range 99 {
-					step, err := rules.Envelope(k, env)
-					mustStep(b, step, err, 0)
-				}
-				step, err := rules.Envelope(k, failing)
-				mustStep(b, step, err, 1)
+				hundred(b, k)
 			}
 		})
 	}
