@@ -114,7 +114,7 @@ func (s *stepper) waits(env *pb.AgentEnvelope, event []byte) error {
 	case id != 0 && slices.Contains(s.c.RecentEventIds, id):
 		s.count(EventsDuplicate)
 		return nil
-	case s.WhileSuspended == Reject:
+	case s.WhileSuspended == Reject && s.c.Continuation != nil:
 		return s.refuse(env, deadletter.Suspended, deadletter.Rejected, "the key is suspended, and WhileSuspended is Reject")
 	}
 	size := int64(proto.Size(env))
@@ -221,8 +221,8 @@ func (s *stepper) remember(id uint64) {
 	if id == 0 {
 		return
 	}
-	ids := append(s.c.RecentEventIds, id)
-	s.c.RecentEventIds = slices.Clone(ids[max(0, len(ids)-maxEventIDs):])
+	ids := append(slices.Clone(s.c.RecentEventIds), id)
+	s.c.RecentEventIds = ids[max(0, len(ids)-maxEventIDs):]
 	s.changed()
 }
 

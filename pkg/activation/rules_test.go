@@ -273,6 +273,25 @@ func TestRule03Reject(t *testing.T) {
 	w.expect("output@2002 x")
 }
 
+// Only a key that is suspended rejects. What was deferred before the choice was changed
+// goes first.
+func TestRule03RejectAfterDefer(t *testing.T) {
+	w := newScripted(t)
+	w.event(1000, `suspend 1000 | done`)
+	for range 20 {
+		w.event(1001, `emit x`)
+	}
+	w.rules.WhileSuspended = activation.Reject
+	w.event(1002, `emit y`)
+	w.expect("error@1002 suspended/rejected envelope")
+	w.timeout()
+	w.event(1002, `emit y`)
+	for w.last.Rest {
+		w.drain()
+	}
+	w.expect("output@2000 x", "output@2000 x", "output@2000 x", "output@2000 x", "output@2000 y")
+}
+
 func TestRule04Marks(t *testing.T) {
 	w := newScripted(t, withTTL(1000))
 	mark := func() int64 { due, _ := w.rules.TTLMark(w.now()); return due }

@@ -259,15 +259,6 @@ func (w *world) once(run func(*activation.Rules, *activation.Key) (activation.St
 	return step, w.encodeKey(k), nil
 }
 
-// bundle keeps the key open during f, as a bundle does that has several inputs of it.
-func (w *world) bundle(f func()) {
-	w.t.Helper()
-	w.live = w.open()
-	f()
-	next := w.encodeKey(w.live)
-	w.live, w.stored = nil, next
-}
-
 func (w *world) decode(b []byte, m proto.Message) {
 	w.t.Helper()
 	if err := proto.Unmarshal(b, m); err != nil {

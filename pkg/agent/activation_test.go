@@ -325,17 +325,17 @@ func TestJSONIsStrict(t *testing.T) {
 		Name string `json:"name"`
 	}
 	for text, ok := range map[string]bool{
-		`{"name":"a"}`:               true,
-		` {"name":"a","other":[1]} `: true, // members of a newer version
-		`{}`:                         true,
-		`{"Name":"a"}`:               true, // another member
-		`{"name":"a","name":"b"}`:    false,
-		`{"x":1,"x":2}`:              false,
-		"{\"name\":\"\xff\"}":        false,
-		`{"name":1}`:                 false,
-		`{"name":"a"}{}`:             false,
-		`{"name":"a"`:                false,
-		``:                           false,
+		`{"name":"a"}`:                       true,
+		"\n{\"name\":\"a\",\"other\":[1]}\n": true, // members of a newer version
+		`{}`:                                 true,
+		`{"Name":"a"}`:                       true, // another member
+		`{"name":"a","name":"b"}`:            false,
+		`{"x":1,"x":2}`:                      false,
+		"{\"name\":\"\xff\"}":                false,
+		`{"name":1}`:                         false,
+		`{"name":"a"}{}`:                     false,
+		`{"name":"a"`:                        false,
+		``:                                   false,
 	} {
 		trigger := agent.Trigger{Kind: agent.Event, Event: []byte(text)}
 		var u user

@@ -93,8 +93,8 @@ func withoutReceiver(t reflect.Type) reflect.Type {
 	for i := 1; i < t.NumIn(); i++ {
 		in = append(in, t.In(i))
 	}
-	for i := range t.NumOut() {
-		out = append(out, t.Out(i))
+	for o := range t.Outs() {
+		out = append(out, o)
 	}
 	return reflect.FuncOf(in, out, t.IsVariadic())
 }

@@ -31,7 +31,7 @@ func TestRun(t *testing.T) {
 		"returns":                 {func() {}, isolate.Returned, ""},
 		"panics":                  {func() { panic("boom") }, isolate.Panicked, "boom"},
 		"panics with an error":    {func() { panic(errors.New("boom")) }, isolate.Panicked, "boom"},
-		"panics with nil":         {func() { panic(nil) }, isolate.Panicked, "nil"}, //nolint:govet // that is the case
+		"panics with nil":         {func() { panic(nil) }, isolate.Panicked, "nil"},
 		"the runtime panics":      {func() { nilMap["a"] = 1 }, isolate.Panicked, "nil map"},
 		"panics viciously":        {func() { panic(vicious{}) }, isolate.Panicked, "isolate_test.vicious"},
 		"exits":                   {runtime.Goexit, isolate.Exited, ""},
