@@ -27,8 +27,6 @@ var (
 	ErrTooManyIntents = errors.New("too many intents")
 	// ErrOutputTooLarge: outputs and intents of more bytes than AgentParams.MaxOutputBytes.
 	ErrOutputTooLarge = errors.New("output too large")
-	// ErrSnapshotTooLarge: a snapshot of more bytes than AgentParams.MaxSnapshotBytes.
-	ErrSnapshotTooLarge = errors.New("snapshot too large")
 	// ErrInvalidText: text that is not UTF-8 or not JSON, a tool name that is empty or
 	// longer than 1,024 bytes, arguments that are no JSON object.
 	ErrInvalidText = errors.New("invalid text")
