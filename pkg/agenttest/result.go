@@ -118,7 +118,7 @@ func effectLine(key string, e activation.Effect) string {
 	case e.Trace != nil:
 		return fmt.Sprintf("%s: trace event %v", at, e.Trace.GetEventType())
 	case e.Snapshot != nil:
-		return fmt.Sprintf("%s: snapshot of the state", at)
+		return at + ": snapshot of the state"
 	case e.Error != nil:
 		letter, err := deadletter.Read(e.Error)
 		if err != nil {

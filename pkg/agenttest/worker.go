@@ -54,7 +54,7 @@ func (b *build) start(t testing.TB) (*worker, error) {
 	}
 	if p, ok := a.(agent.Preparer); ok {
 		if err := p.Setup(t.Context()); err != nil {
-			return nil, fmt.Errorf("Setup: %w", err)
+			return nil, fmt.Errorf("the Setup of the agent: %w", err)
 		}
 	}
 	p := b.params
