@@ -27,7 +27,7 @@ func Encode(a Agent) ([]byte, error) {
 // Decode returns a new agent of a type that [Check] accepts, as a worker makes it from its
 // JSON form. It is for runtimes.
 func Decode(t reflect.Type, encoded []byte) (Agent, error) {
-	a, ok := reflect.New(t.Elem()).Interface().(Agent)
+	a, ok := reflect.TypeAssert[Agent](reflect.New(t.Elem()))
 	if !ok {
 		return nil, fmt.Errorf("the type %v is not an agent", t)
 	}
