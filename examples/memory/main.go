@@ -25,7 +25,6 @@ import (
 	_ "github.com/apache/beam/sdks/v2/go/pkg/beam/runners/prism"
 
 	"github.com/beamagents/beamagents-go/pkg/compat/graph"
-	"github.com/beamagents/beamagents-go/pkg/state"
 	"github.com/beamagents/beamagents-go/pkg/transforms"
 )
 
@@ -56,7 +55,6 @@ func main() {
 	}
 	log.LogLevel = "warn" // at "info" the embedded runner reports every step it takes
 	beam.Init()
-	state.KeepKeysWhole()
 	slog.SetDefault(slog.New(quietEnd{slog.Default().Handler()}))
 	p, s := beam.NewPipelineWithRoot()
 	build(s, o)

@@ -1,6 +1,8 @@
 package beamtest
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"runtime/debug"
 	"slices"
@@ -16,40 +18,58 @@ type addr struct {
 }
 
 // bundle holds what its calls have written; what they read and have not written is the
-// kit's.
+// kit's. The kit's mutex guards the cells and ended; the rest belongs to the goroutine of
+// the bundle.
 type bundle struct {
-	kit    *Kit
-	scopes map[scope]*overlay
-	err    error
+	kit     *Kit
+	scopes  map[scope]*overlay
+	current *string // the key of the call that runs, or ran last
+	emitted []func()
+	err     error
+	ended   error // what its state answers from then on
 }
 
 type overlay struct {
-	kit   *Kit
-	scope scope
-	cells map[addr][][]byte // an empty list is a cleared cell
+	bundle *bundle
+	kit    *Kit
+	scope  scope
+	cells  map[addr][][]byte // an empty list is a cleared cell
 	timerChanges
-	err error // of a provider method that returns none
 }
 
-func newBundle(k *Kit) *bundle {
-	return &bundle{kit: k, scopes: map[scope]*overlay{}}
+var errEnded = errors.New("beamtest: the bundle of this provider has ended: the SDK closes its state with it")
+
+// begin opens a bundle. If Start fails it is a bundle that has failed.
+func (k *Kit) begin() {
+	k.FailBundle()
+	k.bundle = &bundle{kit: k, scopes: map[scope]*overlay{}}
+	_ = k.bundle.do(k.Start)
 }
 
 func (b *bundle) overlay(s scope) *overlay {
 	o := b.scopes[s]
 	if o == nil {
-		o = &overlay{kit: b.kit, scope: s}
+		o = &overlay{bundle: b, kit: b.kit, scope: s}
 		b.scopes[s] = o
 	}
 	return o
 }
 
-func (b *bundle) run(s scope, call Call) (err error) {
-	o := b.overlay(s)
-	sp, err := o.stateProvider()
-	if err != nil {
-		return err
+// do makes a call, unless one before it has failed: an SDK stops there.
+func (b *bundle) do(call func() error) error {
+	if b.err != nil || call == nil {
+		return b.err
 	}
+	b.err = guarded(call)
+	b.kit.mu.Lock()
+	defer b.kit.mu.Unlock()
+	if b.ended != nil {
+		b.err = b.ended // it has crashed, whatever the call made of that
+	}
+	return b.err
+}
+
+func guarded(call func() error) (err error) {
 	defer func() {
 		switch p := recover().(type) {
 		case nil:
@@ -59,10 +79,16 @@ func (b *bundle) run(s scope, call Call) (err error) {
 			err = fmt.Errorf("beamtest: panic: %v\n%s", p, debug.Stack())
 		}
 	}()
-	if err := call(sp, (*timerProvider)(o)); err != nil {
+	return call()
+}
+
+func (b *bundle) run(s scope, call Call) error {
+	sp, err := b.overlay(s).stateProvider()
+	if err != nil {
 		return err
 	}
-	return o.err
+	b.current = &s.key
+	return call(sp, &timerProvider{kit: b.kit, window: s.window})
 }
 
 func (o *overlay) stateProvider() (state.Provider, error) {
@@ -72,8 +98,20 @@ func (o *overlay) stateProvider() (state.Provider, error) {
 	return &provider{overlay: o}, nil
 }
 
-// keep makes the bundle's writes the kit's.
+// end closes the state of the bundle.
+func (b *bundle) end() {
+	b.kit.mu.Lock()
+	defer b.kit.mu.Unlock()
+	b.ended = cmp.Or(b.ended, errEnded)
+}
+
+// keep makes what the bundle wrote and emitted the kit's.
 func (b *bundle) keep() {
+	b.kit.mu.Lock()
+	defer b.kit.mu.Unlock()
+	for _, deliver := range b.emitted {
+		deliver()
+	}
 	for s, o := range b.scopes {
 		for a, chunks := range o.cells {
 			if len(chunks) == 0 {
@@ -145,11 +183,22 @@ func (c Counts) String() string {
 }
 
 // RPCs are what the last Run, the second run of the last Replay, or the last Fire asked
-// of the runner.
-func (k *Kit) RPCs() Counts { return k.rpcs }
+// of the runner, with Start and Finish. From [Kit.StartBundle] on they are those of the
+// whole bundle.
+func (k *Kit) RPCs() Counts {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.rpcs
+}
 
-// rpc counts one, in a counter of k.rpcs, and fails if it is its turn.
-func (k *Kit) rpc(counter *int) error {
+// rpc counts one, in a counter of k.rpcs, and does it, unless it is its turn to fail.
+func (o *overlay) rpc(counter *int, do func()) error {
+	k := o.kit
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if err := o.bundle.step(); err != nil {
+		return err
+	}
 	*counter++
 	if k.failIn > 0 {
 		k.failIn--
@@ -157,5 +206,6 @@ func (k *Kit) rpc(counter *int) error {
 			return k.fail
 		}
 	}
+	do()
 	return nil
 }

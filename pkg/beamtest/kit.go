@@ -8,26 +8,47 @@
 // call reads what a coder wrote, never a pointer that another call kept.
 //
 // One [Kit.Run] is one bundle of one element, unless [Kit.StartBundle] has begun a
-// longer one. The writes of a bundle that fails are dropped, as a runner drops them
-// before it tries again. [Kit.Replay] runs a call twice, [Kit.FailAt] lets an RPC fail,
-// [Kit.Fire] delivers the timers that are due. [Kit.RPCs] are what the call would have
-// asked of a runner: about 80 microseconds each on the embedded one, and the cost of
-// keyed state nearly everywhere.
+// longer one, of several keys and timers. [Kit.Start] and [Kit.Finish] are called at its
+// ends. What a bundle that fails wrote, and emitted to an [Output], is dropped, as a runner
+// drops it before it tries again. [Kit.Replay] runs a call twice, [Kit.FailAt] lets an RPC
+// fail, [Kit.CrashAt] lets the worker die at any step, [Kit.Fire] delivers the timers that
+// are due. [Kit.RPCs] are what the calls would have asked of a runner: about 80
+// microseconds each on the embedded one, and the cost of keyed state nearly everywhere.
+//
+// A DoFn that gathers the elements of a key, and works and commits in FinishBundle, is
+// tested so, with a crash at each step:
+//
+//	for n := 1; ; n++ {
+//		fn := new(batchFn) // a bundle is retried by a new one
+//		kit.Start = func() error { return fn.StartBundle(out.Emit) }
+//		kit.Finish = func() error { return fn.FinishBundle(out.Emit) }
+//		kit.CrashAt(n)
+//		_ = kit.StartBundle()
+//		_ = kit.Run("a", process(fn, "1"))
+//		_ = kit.Run("b", process(fn, "2"))
+//		_ = kit.Fire(1000, onTimer(fn))
+//		if err := kit.FinishBundle(); !errors.Is(err, beamtest.ErrCrash) {
+//			break // there are no more steps; err must be nil
+//		}
+//	}
 //
 // The kit's own provider does what that of the SDK does, its faults included: a Value
 // that was read as absent and then written is still absent to a second Read of the same
 // call. Timers follow the SDK, too: one that is cleared in a bundle where a later timer
-// of the key fires is fired itself, at event time 0. With SDK set, state goes through
+// of the key fires is fired itself, at event time 0; and one that is set through a
+// provider of an earlier call belongs to the key of the call that runs now. With SDK set, state goes through
 // the SDK's provider, which is slower and knows Map, Set and OrderedList, too.
 //
 // # Limits
 //
-// A Kit belongs to one goroutine. Its own provider knows Value, Bag and Combining. State
+// A Kit belongs to one goroutine; state alone may be used from others while a bundle is
+// open. Timers and outputs may not, as in the SDK, and the race detector says so. Its own
+// provider knows Value, Bag and Combining. State
 // of a window stays when the window has ended. A DoFn with two timer families, at which
 // the embedded runner hangs, is accepted.
 //
-// Elements, emitters and side inputs are the test's own affair: the kit calls nothing
-// but the function that it is given.
+// Elements and side inputs are the test's own affair: the kit calls nothing but the
+// functions that it is given.
 //
 // # Differences
 //
@@ -42,6 +63,7 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"sync"
 
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/core/graph"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/core/graph/coder"
@@ -60,6 +82,10 @@ type Kit struct {
 	// SDK lets the calls that follow use the state provider of the SDK instead of the
 	// kit's own.
 	SDK bool
+	// Start and Finish are the calls of the DoFn's StartBundle and FinishBundle, if it has
+	// them. The kit makes them for each bundle, as an SDK does: Finish after the last call,
+	// unless one has failed. An error of theirs, or a panic, fails the bundle.
+	Start, Finish func() error
 
 	cells    map[string]*cell
 	families map[string]timers.TimeDomain
@@ -68,9 +94,11 @@ type Kit struct {
 	timers map[scope]map[timerID]timers.TimerMap
 	bundle *bundle
 
-	rpcs   Counts
-	failIn int
-	fail   error
+	mu      sync.Mutex // for state, the cells of a bundle, and what follows
+	rpcs    Counts
+	failIn  int
+	fail    error
+	crashIn int
 }
 
 // Call is a call of a DoFn's method, with the providers that it would get. What it
@@ -109,20 +137,20 @@ func New(fn any) (*Kit, error) {
 // way of an OnTimer. Outside a bundle of [Kit.StartBundle] the call is a bundle
 // of its own: its writes are kept if it returns nil, else dropped.
 func (k *Kit) Run(key string, call Call) error {
+	if k.bundle == nil {
+		k.resetRPCs()
+		k.begin()
+		_ = k.Run(key, call)
+		return k.FinishBundle()
+	}
+	b := k.bundle
+	return b.do(func() error { return b.run(k.scope(key), call) })
+}
+
+func (k *Kit) resetRPCs() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
 	k.rpcs = Counts{}
-	if k.bundle != nil {
-		err := k.bundle.run(k.scope(key), call)
-		if err != nil && k.bundle.err == nil {
-			k.bundle.err = err
-		}
-		return err
-	}
-	b := newBundle(k)
-	if err := b.run(k.scope(key), call); err != nil {
-		return err
-	}
-	b.keep()
-	return nil
 }
 
 // Writes says what becomes of the writes of a call's first run in [Kit.Replay].
@@ -144,8 +172,10 @@ func (k *Kit) Replay(key string, first Writes, call Call) error {
 	}
 	switch first {
 	case Dropped:
-		k.rpcs = Counts{}
-		_ = newBundle(k).run(k.scope(key), call)
+		k.begin()
+		_ = k.Run(key, call)
+		_ = k.bundle.do(k.Finish)
+		k.FailBundle()
 	case Kept:
 		if err := k.Run(key, call); err != nil {
 			return err
@@ -154,27 +184,46 @@ func (k *Kit) Replay(key string, first Writes, call Call) error {
 	return k.Run(key, call)
 }
 
-// StartBundle begins a bundle of several calls, which see each other's writes. An open
-// bundle is dropped.
-func (k *Kit) StartBundle() { k.bundle = newBundle(k) }
-
-// FinishBundle ends the bundle. Its writes are kept, unless one of its calls returned an
-// error: that is returned, and they are dropped.
-func (k *Kit) FinishBundle() error {
-	b := k.bundle
-	k.bundle = nil
-	switch {
-	case b == nil:
-		return errors.New("beamtest: no bundle is open")
-	case b.err != nil:
-		return b.err
-	}
-	b.keep()
-	return nil
+// StartBundle begins a bundle of several calls, of any keys and timers, which see each
+// other's writes. A provider of one of its calls may be used until the bundle ends, in
+// Finish too: its state is that of the call's key, from any goroutine, as long as no other
+// uses the same provider; a timer that it sets belongs to the key of the call that is
+// running, or ran last, and is set on the goroutine of the calls. An open bundle is
+// dropped. The error is that of Start.
+func (k *Kit) StartBundle() error {
+	k.resetRPCs()
+	k.begin()
+	return k.bundle.err
 }
 
-// FailBundle ends the bundle and drops its writes.
-func (k *Kit) FailBundle() { k.bundle = nil }
+// FinishBundle ends the bundle. What it wrote and emitted is kept, unless Start, one of its
+// calls, or Finish returned an error: that is returned, and all is dropped.
+func (k *Kit) FinishBundle() error {
+	b := k.bundle
+	if b == nil {
+		return errors.New("beamtest: no bundle is open")
+	}
+	_ = b.do(k.Finish)
+	err := b.do(func() error {
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		return b.step() // the runner may yet refuse it
+	})
+	k.FailBundle()
+	if err == nil {
+		b.keep()
+	}
+	return err
+}
+
+// FailBundle ends the bundle without Finish, and drops what it wrote and emitted. Without a
+// bundle it does nothing.
+func (k *Kit) FailBundle() {
+	if k.bundle != nil {
+		k.bundle.end()
+		k.bundle = nil
+	}
+}
 
 // FailAt lets the n-th RPC from now fail, with err, or with [ErrInjected] if that is nil.
 // The first is 1; 0 takes the order back.
@@ -182,11 +231,15 @@ func (k *Kit) FailAt(n int, err error) {
 	if err == nil {
 		err = ErrInjected
 	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
 	k.failIn, k.fail = n, err
 }
 
 // Keys are the keys that have state or timers, in order.
 func (k *Kit) Keys() []string {
+	k.mu.Lock()
+	defer k.mu.Unlock()
 	keys := map[string]bool{}
 	for s, cells := range k.state {
 		if len(cells) > 0 && s == k.scope(s.key) {
@@ -205,6 +258,8 @@ func (k *Kit) Keys() []string {
 // message of a Value has its length in front, as a varint. Bags hold their items one
 // after the other.
 func (k *Kit) Bytes(key, cell string) []byte {
+	k.mu.Lock()
+	defer k.mu.Unlock()
 	var all []byte
 	for _, chunk := range k.state[k.scope(key)][addr{cell: cell}] {
 		all = append(all, chunk...)
@@ -219,6 +274,8 @@ func (k *Kit) Values(key, cell string) (values []any, err error) {
 	if !ok {
 		return nil, fmt.Errorf("beamtest: the DoFn has no cell %q", cell)
 	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
 	values, err = c.decodeAll(&chunkReader{chunks: k.state[k.scope(key)][addr{cell: cell}]})
 	if err != nil {
 		return nil, fmt.Errorf("beamtest: cell %s: %w", cell, err)
@@ -229,6 +286,8 @@ func (k *Kit) Values(key, cell string) (values []any, err error) {
 // SetBytes sets what [Kit.Bytes] returns, for state that another program left. An empty
 // b clears the cell.
 func (k *Kit) SetBytes(key, cell string, b []byte) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
 	s := k.scope(key)
 	if len(b) == 0 {
 		delete(k.state[s], addr{cell: cell})
@@ -254,6 +313,8 @@ func (k *Kit) SetValue(key, cell string, value any) error {
 		return fmt.Errorf("beamtest: cell %s: %w", cell, err)
 	}
 	s := k.scope(key)
+	k.mu.Lock()
+	defer k.mu.Unlock()
 	if c.kind == state.TypeBag {
 		chunks.chunks = slices.Concat(k.state[s][addr{cell: cell}], chunks.chunks)
 	}

@@ -289,24 +289,24 @@ func TestBundles(t *testing.T) {
 		"replayed with writes kept":                   {func(k *Kit) error { return k.Replay("k", Kept, count(nil)) }, 2, nil},
 		"replayed with writes to be kept, and failed": {func(k *Kit) error { return k.Replay("k", Kept, count(broken)) }, 0, broken},
 		"a bundle": {func(k *Kit) error {
-			k.StartBundle()
+			_ = k.StartBundle()
 			return errors.Join(k.Run("k", count(nil)), k.Run("k", count(nil)), k.FinishBundle())
 		}, 2, nil},
 		"a bundle that fails": {func(k *Kit) error {
-			k.StartBundle()
+			_ = k.StartBundle()
 			err := errors.Join(k.Run("k", count(nil)), k.Run("k", count(nil)))
 			k.FailBundle()
 			return err
 		}, 0, nil},
 		"a bundle with a call that fails": {func(k *Kit) error {
-			k.StartBundle()
+			_ = k.StartBundle()
 			_, _, _ = k.Run("k", count(nil)), k.Run("k", count(broken)), k.Run("k", count(nil))
 			return k.FinishBundle()
 		}, 0, broken},
 		"a bundle that was retried": {func(k *Kit) error {
-			k.StartBundle()
+			_ = k.StartBundle()
 			_ = k.Run("k", count(nil))
-			k.StartBundle()
+			_ = k.StartBundle()
 			return errors.Join(k.Run("k", count(nil)), k.FinishBundle())
 		}, 1, nil},
 		"the second RPC fails": {func(k *Kit) error {
@@ -327,7 +327,7 @@ func TestBundles(t *testing.T) {
 			return k.Run("k", count(nil))
 		}, 1, nil},
 		"the first error is that of the bundle": {func(k *Kit) error {
-			k.StartBundle()
+			_ = k.StartBundle()
 			_ = k.Run("k", count(broken))
 			_ = k.Run("k", count(errors.New("another")))
 			return k.FinishBundle()
@@ -336,7 +336,7 @@ func TestBundles(t *testing.T) {
 			if err := k.Run("k", count(nil)); err != nil {
 				return err
 			}
-			k.StartBundle()
+			_ = k.StartBundle()
 			_ = k.Fire(1, func(Timer, state.Provider, timers.Provider) error { return broken })
 			return k.FinishBundle()
 		}, 1, broken},
@@ -347,7 +347,7 @@ func TestBundles(t *testing.T) {
 			})
 		}, 0, broken},
 		"a panic in a bundle": {func(k *Kit) error {
-			k.StartBundle()
+			_ = k.StartBundle()
 			_ = k.Run("k", count(nil))
 			if err := k.Run("k", func(state.Provider, timers.Provider) error { panic("at the disco") }); err == nil ||
 				!strings.Contains(err.Error(), "panic: at the disco") {
@@ -362,7 +362,7 @@ func TestBundles(t *testing.T) {
 			if k.FinishBundle() == nil {
 				return errors.New("FinishBundle without a bundle succeeds")
 			}
-			k.StartBundle()
+			_ = k.StartBundle()
 			if k.Replay("k", Dropped, count(nil)) == nil {
 				return errors.New("Replay within a bundle succeeds")
 			}

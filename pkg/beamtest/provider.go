@@ -211,12 +211,8 @@ func (p *provider) clear(t state.Transaction) error {
 	if _, err := p.cell(t.Key); err != nil {
 		return err
 	}
-	kit := p.overlay.kit
-	if err := kit.rpc(&kit.rpcs.Clears); err != nil {
-		return err
-	}
-	p.overlay.write(addr{cell: t.Key}, nil)
-	return nil
+	o := p.overlay
+	return o.rpc(&o.kit.rpcs.Clears, func() { o.write(addr{cell: t.Key}, nil) })
 }
 
 func (p *provider) add(t state.Transaction) error {
@@ -291,11 +287,10 @@ type appender struct {
 }
 
 func (a *appender) Write(b []byte) (int, error) {
-	kit := a.overlay.kit
-	if err := kit.rpc(&kit.rpcs.Appends); err != nil {
+	o := a.overlay
+	if err := o.rpc(&o.kit.rpcs.Appends, func() { o.append(a.addr, b) }); err != nil {
 		return 0, err
 	}
-	a.overlay.append(a.addr, b)
 	return len(b), nil
 }
 

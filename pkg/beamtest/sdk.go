@@ -152,12 +152,11 @@ func (r *lazyReader) Read(b []byte) (int, error) {
 		return 0, errors.New("beamtest: read of a cell after its RPC failed")
 	}
 	if r.data == nil {
-		kit := r.overlay.kit
-		if err := kit.rpc(&kit.rpcs.Reads); err != nil {
+		o := r.overlay
+		if err := o.rpc(&o.kit.rpcs.Reads, func() { r.data = &chunkReader{chunks: r.read(o)} }); err != nil {
 			r.closed = true
 			return 0, err
 		}
-		r.data = &chunkReader{chunks: r.read(r.overlay)}
 	}
 	return r.data.Read(b)
 }
@@ -171,10 +170,9 @@ type clearWriter struct {
 }
 
 func (w *clearWriter) Write(b []byte) (int, error) {
-	kit := w.overlay.kit
-	if err := kit.rpc(&kit.rpcs.Clears); err != nil {
+	o := w.overlay
+	if err := o.rpc(&o.kit.rpcs.Clears, func() { w.empty(o) }); err != nil {
 		return 0, err
 	}
-	w.empty(w.overlay)
 	return len(b), nil
 }

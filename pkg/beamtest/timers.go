@@ -2,6 +2,7 @@ package beamtest
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -35,15 +36,24 @@ type timerChanges struct {
 	inserted []timers.TimerMap           // those that may fire within the bundle
 }
 
-type timerProvider overlay
+// timerProvider is that of a call. As in the SDK, only the window is its own: the key is
+// that of the call which runs when it is used. It is not locked, as the SDK's is not.
+type timerProvider struct {
+	kit    *Kit
+	window typex.Window
+}
 
 // Set is timers.Provider's.
 func (p *timerProvider) Set(t timers.TimerMap) {
-	if _, ok := p.kit.families[t.Family]; !ok {
-		p.err = fmt.Errorf("beamtest: the DoFn has no timer family %q", t.Family)
-		return
+	b := p.kit.bundle
+	if b == nil || b.current == nil {
+		panic(errors.New("beamtest: a timer is set before the first element of a bundle: the SDK has no key for it"))
 	}
-	p.insert(t)
+	if _, ok := p.kit.families[t.Family]; !ok {
+		panic(fmt.Errorf("beamtest: the DoFn has no timer family %q", t.Family))
+	}
+	b.mustStep()
+	b.overlay(scope{*b.current, p.window}).insert(t)
 }
 
 func (c *timerChanges) insert(t timers.TimerMap) {
@@ -115,31 +125,30 @@ const maxRounds = 1000
 var errNeverRest = fmt.Errorf("beamtest: timers are set again %d times at a time that has passed", maxRounds)
 
 // Fire delivers the timers of all keys that are due at a time in ms, until none is. The
-// timers of a key that are due at once are one bundle, or part of that of
-// [Kit.StartBundle]. If a call returns an error, the writes of its bundle are dropped,
-// its timers stay, and Fire returns the error.
+// timers of a key that are due at once are one bundle. In a bundle of [Kit.StartBundle]
+// they are part of that, with those of all other keys; what is set there fires with the
+// next one, unless the SDK fires it before another timer of its key. If a call returns an
+// error, the writes of its bundle are dropped, its timers stay, and Fire returns the error.
 func (k *Kit) Fire(atMS int64, onTimer func(t Timer, sp state.Provider, tp timers.Provider) error) error {
-	k.rpcs = Counts{}
+	if b := k.bundle; b != nil {
+		for _, s := range k.due(atMS) {
+			_ = b.do(func() error { return b.fire(s, atMS, onTimer) })
+		}
+		return b.err
+	}
+	k.resetRPCs()
 	for range maxRounds {
 		scopes := k.due(atMS)
 		if len(scopes) == 0 {
 			return nil
 		}
 		for _, s := range scopes {
+			k.begin()
 			b := k.bundle
-			if b == nil {
-				b = newBundle(k)
-			}
-			if err := b.fire(s, atMS, onTimer); err != nil {
-				b.err = cmp.Or(b.err, err)
+			_ = b.do(func() error { return b.fire(s, atMS, onTimer) })
+			if err := k.FinishBundle(); err != nil {
 				return err
 			}
-			if k.bundle == nil {
-				b.keep()
-			}
-		}
-		if k.bundle != nil {
-			return nil
 		}
 	}
 	return errNeverRest

@@ -171,7 +171,7 @@ func TestFireInABundle(t *testing.T) {
 	if err := k.Run("k", arm(10)); err != nil {
 		t.Fatal(err)
 	}
-	k.StartBundle()
+	_ = k.StartBundle()
 	if err := k.Run("k", arm(50)); err != nil {
 		t.Fatal(err)
 	}

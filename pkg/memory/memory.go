@@ -26,6 +26,10 @@
 // the blob and of entries are kept, those of an entry through a Put of its key, too,
 // until Clear, Delete or eviction.
 //
+// [Memory.Begin] starts a transaction, which [Memory.Keep] ends with everything kept and
+// [Memory.Rollback] with everything as it was at Begin. A transaction costs in proportion
+// to the entries that it touches, whatever the size of the memory.
+//
 // # Limits
 //
 // Values have at most [MaxValueBytes] together, the encoded blob at most [MaxBlobBytes],
@@ -81,6 +85,8 @@ type Memory struct {
 	softCapReached bool
 	evicted        int
 	evictedBytes   int64
+
+	undo *undo // nil outside of a transaction
 }
 
 // New opens a blob, of the current schema version, at nowMS. It takes the blob over;
@@ -196,6 +202,9 @@ func (m *Memory) Clear() {
 	if m.Empty() {
 		return
 	}
+	if m.order.undo != nil {
+		m.order.undo.cleared = new(m.order)
+	}
 	m.blob, m.order = new(pb.MemoryBlob), order{}
 	m.changes++
 }
@@ -272,7 +281,7 @@ func (m *Memory) SoftCapReached() bool { return m.softCapReached }
 // call.
 func (m *Memory) Blob() *pb.MemoryBlob {
 	m.blob.StateSchemaVersion = migrate.Current
-	m.blob.Entries = m.order.compact()
+	m.blob.Entries = m.order.entries()
 	m.blob.TotalValueBytes = m.order.valueBytes
 	return m.blob
 }

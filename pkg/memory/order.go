@@ -25,6 +25,8 @@ type order struct {
 
 	bytes      int // of the encoded entries, framing included
 	valueBytes int64
+
+	undo *undo // nil outside of a transaction
 }
 
 // init takes the slice over. Of entries with one key the last stays.
@@ -104,10 +106,16 @@ func (o *order) trim() {
 	}
 	o.slots = o.slots[:n]
 	o.head = min(o.head, n)
+	if o.undo != nil {
+		o.undo.floor = min(o.undo.floor, n)
+	}
 }
 
 // take empties a slot, for an entry that is pushed again.
 func (o *order) take(slot int) {
+	if o.undo != nil {
+		o.undo.record(slot, o.slots[slot])
+	}
 	o.count(o.slots[slot], -1)
 	o.slots[slot] = nil
 	o.trim()
@@ -123,8 +131,10 @@ func (o *order) drop(slot int) {
 func (o *order) push(e *pb.MemoryEntry) {
 	// Where half of a full array is empty, that is the room: each empty slot is swept
 	// once, and an array has at most four times as many slots as it had entries.
-	if len(o.slots) == cap(o.slots) && 2*o.live <= len(o.slots) {
-		o.compact()
+	if len(o.slots) == cap(o.slots) {
+		if first, live := o.movable(); 2*live <= len(o.slots)-first {
+			o.compact()
+		}
 	}
 	o.slots = append(o.slots, e)
 	o.count(e, 1)
@@ -135,20 +145,43 @@ func (o *order) push(e *pb.MemoryEntry) {
 	}
 }
 
-// compact moves the entries together and returns them.
-func (o *order) compact() []*pb.MemoryEntry {
-	if o.live == len(o.slots) {
-		return o.slots
+// movable returns the first slot whose entry may be moved, and how many entries there are
+// from it on.
+func (o *order) movable() (first, live int) {
+	if o.undo == nil {
+		return 0, o.live
 	}
-	kept := o.slots[:0]
-	for _, e := range o.slots {
-		if e != nil {
-			kept = append(kept, e)
+	return o.undo.floor, o.live - o.undo.untouched()
+}
+
+// compact moves the entries that may be moved together.
+func (o *order) compact() {
+	first, live := o.movable()
+	if live == len(o.slots)-first {
+		return
+	}
+	kept := o.slots[:first]
+	for _, e := range o.slots[first:] {
+		if e == nil {
+			continue
 		}
+		if o.undo != nil && o.index != nil { // few move, maybe again and again
+			o.index[e.Key] = len(kept)
+		}
+		kept = append(kept, e)
 	}
 	clear(o.slots[len(kept):])
-	o.slots, o.head, o.stale = kept, 0, o.index != nil
-	return kept
+	o.slots, o.head = kept, min(o.head, first)
+	o.stale = o.stale || o.undo == nil && o.index != nil
+}
+
+// entries returns the entries in order: the slots themselves, or a copy in a transaction.
+func (o *order) entries() []*pb.MemoryEntry {
+	if o.undo != nil {
+		return slices.AppendSeq(make([]*pb.MemoryEntry, 0, o.live), o.all())
+	}
+	o.compact()
+	return o.slots
 }
 
 // all yields the entries, the least recently used first.

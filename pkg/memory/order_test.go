@@ -28,3 +28,32 @@ func TestOrderStaysSmall(t *testing.T) {
 		}
 	}
 }
+
+// A long transaction keeps no more than a record for each entry at its begin, and the
+// array stays in proportion, too.
+func TestTransactionStaysSmall(t *testing.T) {
+	for _, n := range []int{2, maxScan, 100} {
+		m := New(nil, 1)
+		for i := range n {
+			if err := m.Put(fmt.Sprint(i), nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for range 10 {
+			m.Begin()
+			for i := range 2_000 {
+				m.Get(fmt.Sprint(i % n))
+			}
+			if got := len(m.undo.taken); got > n {
+				t.Errorf("%d records for %d entries", got, n)
+			}
+			m.Rollback()
+		}
+		if got := cap(m.order.slots); got > 8*n+8 {
+			t.Errorf("%d slots for %d entries", got, n)
+		}
+		if m.undo != nil || m.order.undo != nil || len(m.order.index) > n {
+			t.Errorf("after the transactions: %d keys in the index of %d entries", len(m.order.index), n)
+		}
+	}
+}

@@ -27,6 +27,10 @@
 // the blob and of entries are kept until Clear, and until the entry goes or its key is
 // put again.
 //
+// [Cache.Begin] starts a transaction, which [Cache.Keep] ends with everything kept and
+// [Cache.Rollback] with everything as it was at Begin. One that changes nothing copies
+// nothing.
+//
 // [Repeats] gives equal calls of one activation keys of their own.
 //
 // # Limits
@@ -78,6 +82,8 @@ type Cache struct {
 	blob    *pb.LlmCacheBlob // always as it is to be stored
 	nowMS   int64
 	changes int
+
+	undo *undo // nil outside of a transaction
 }
 
 // Stored is what became of a response.
@@ -153,11 +159,13 @@ func (c *Cache) Get(key string) ([]byte, bool) {
 	}
 	e := c.blob.Entries[i]
 	if c.expired(e) {
+		c.record()
 		c.setEntries(slices.Delete(c.blob.Entries, i, i+1))
 		c.changes++
 		return nil, false
 	}
 	if last := len(c.blob.Entries) - 1; i < last || e.LastAccessMs != c.nowMS {
+		c.record()
 		e.LastAccessMs = c.nowMS
 		copy(c.blob.Entries[i:], c.blob.Entries[i+1:])
 		c.blob.Entries[last] = e
@@ -186,6 +194,7 @@ func (c *Cache) Put(key string, response []byte) (Stored, error) {
 	} else {
 		e.Response = append([]byte(nil), response...)
 	}
+	c.record()
 	entries := slices.DeleteFunc(c.blob.Entries, func(old *pb.LlmCacheEntry) bool {
 		if c.expired(old) {
 			return true

@@ -22,11 +22,11 @@ import (
 
 const t0 = 1_700_000_000_000
 
-func encode(t testing.TB, m proto.Message) []byte {
+func encode(t failer, m proto.Message) []byte {
 	t.Helper()
 	b, err := proto.MarshalOptions{Deterministic: true}.Marshal(m)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("%v", err)
 	}
 	return b
 }

@@ -16,13 +16,10 @@ import (
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/runners/prism"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/testing/ptest"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/testing/teststream"
-
-	"github.com/beamagents/beamagents-go/pkg/state"
 )
 
 func TestMain(m *testing.M) {
 	log.LogLevel = "error"
-	state.KeepKeysWhole()
 	os.Exit(ptest.MainRetWithDefault(m, "prism"))
 }
 

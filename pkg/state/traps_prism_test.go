@@ -34,11 +34,13 @@ import (
 
 func init() {
 	beam.RegisterDoFn(&slowFn{})
+	beam.RegisterDoFn(&waitFn{})
 	beam.RegisterDoFn(&oneFamilyFn{})
 	beam.RegisterDoFn(newTwoFamiliesFn())
 	beam.RegisterDoFn(&holdFn{})
 	beam.RegisterDoFn(newClearTagFn())
 	beam.RegisterDoFn(newNilFn())
+	beam.RegisterDoFn(newKeptFn())
 	beam.RegisterFunction(keyedLine)
 	beam.RegisterFunction(paneLine)
 	register.Emitter3[beam.EventTime, string, string]()
@@ -105,7 +107,7 @@ func (f *slowFn) ProcessElement(sp beamstate.Provider, key, value string, emit f
 // The runner asks a bundle for its progress every 100 ms or more. If there is none from
 // one time to the next it splits the bundle, in the midst of a key's elements if it comes
 // to that: they are then at work twice at once, out of order, with a state each, of which
-// one is lost. So there is KeepKeysWhole.
+// one is lost. So there is KeepKeysWhole, which beam.Init calls.
 func TestSlowKeyIsSplit(t *testing.T) {
 	*jobopts.Experiments = ""
 	defer state.KeepKeysWhole()
@@ -125,6 +127,36 @@ func TestSlowKeyIsSplit(t *testing.T) {
 	if len(lines) != len(list) || begun < 2 {
 		t.Errorf("the key was processed in order, with one state: %q", lines)
 	}
+}
+
+// waitFn remembers each element, and takes 300 ms for it, as one that asks a model does.
+type waitFn struct{ Memory state.Memory }
+
+func (f *waitFn) ProcessElement(sp beamstate.Provider, key, value string, emit func(string)) error {
+	<-time.After(300 * time.Millisecond)
+	mem, err := f.Memory.Open(sp, 0)
+	if err != nil {
+		return err
+	}
+	if err := mem.Put(value, nil); err != nil {
+		return err
+	}
+	emit(fmt.Sprint(key, " ", mem.Len()))
+	return mem.Commit()
+}
+
+// All elements of a slow key are kept, without a line of the user's: 10 that take 300 ms
+// each leave 10. (Without whole keys they left 5.)
+func TestSlowKeyKeepsAll(t *testing.T) {
+	var list []element
+	var want []string
+	for i := range 10 {
+		list = append(list, element{"k", fmt.Sprint(i)})
+		want = append(want, fmt.Sprint("k ", i+1))
+	}
+	wantLines(t, mustRun(t, func(s beam.Scope, record func(beam.PCollection)) {
+		record(beam.ParDo(s, &waitFn{}, elements(s, list)))
+	}), want...)
 }
 
 type oneFamilyFn struct{ A timers.EventTime }
@@ -275,6 +307,90 @@ func TestClearedTimerFires(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantLines(t, lines, want...)
+}
+
+// keptFn keeps the providers of its first element, and uses them in the calls that follow.
+type keptFn struct {
+	Timer timers.EventTime
+	Cell  beamstate.Value[int64]
+
+	sp beamstate.Provider
+	tp timers.Provider
+}
+
+func newKeptFn() *keptFn {
+	return &keptFn{Timer: timers.InEventTime("agent"), Cell: beamstate.MakeValueState[int64]("cell")}
+}
+
+func (f *keptFn) StartBundle(func(beam.EventTime, string)) { f.sp, f.tp = nil, nil }
+
+func (f *keptFn) ProcessElement(sp beamstate.Provider, tp timers.Provider, key, _ string, emit func(beam.EventTime, string)) {
+	if f.sp == nil {
+		f.sp, f.tp = sp, tp
+	}
+	f.Timer.Set(tp, time.UnixMilli(30), timers.WithTag("own"))
+	f.Timer.Set(f.tp, time.UnixMilli(10), timers.WithTag("kept by "+key))
+	emit(1, "in "+key)
+}
+
+func (f *keptFn) OnTimer(sp beamstate.Provider, _ timers.Provider, key string, timer timers.Context, emit func(beam.EventTime, string)) {
+	n, _, err := f.Cell.Read(sp)
+	if err != nil {
+		panic(err)
+	}
+	emit(2, fmt.Sprintf("%s %s: %d", key, timer.Tag, n))
+}
+
+func (f *keptFn) FinishBundle(emit func(beam.EventTime, string)) error {
+	if f.sp == nil { // a bundle of timers
+		return nil
+	}
+	f.Timer.Set(f.tp, time.UnixMilli(20), timers.WithTag("in FinishBundle"))
+	emit(3, "end")
+	return f.Cell.Write(f.sp, 7)
+}
+
+// State belongs to its provider until the bundle ends; a timer that is set belongs to the
+// key of the call that runs, or ran last.
+func TestKeptProviders(t *testing.T) {
+	want := []string{
+		"a kept by a: 7", "a own: 7",
+		"b in FinishBundle: 0", "b kept by b: 0", "b own: 0",
+		"end", "in a", "in b",
+	}
+	got := mustRun(t, func(s beam.Scope, record func(beam.PCollection)) {
+		record(beam.ParDo(s, newKeptFn(), elements(s, []element{{"a", ""}, {"b", ""}})))
+	})
+	slices.Sort(got)
+	wantLines(t, got, want...)
+
+	fn := newKeptFn()
+	kit, err := beamtest.New(fn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := beamtest.NewOutput[string](kit)
+	kit.Start = func() error { fn.StartBundle(out.Emit); return nil }
+	kit.Finish = func() error { return fn.FinishBundle(out.Emit) }
+	process := func(key string) error {
+		return kit.Run(key, func(sp beamstate.Provider, tp timers.Provider) error {
+			fn.ProcessElement(sp, tp, key, "", out.Emit)
+			return nil
+		})
+	}
+	if err := errors.Join(kit.StartBundle(), process("a"), process("b"), kit.FinishBundle(),
+		kit.Fire(1000, func(timer beamtest.Timer, sp beamstate.Provider, tp timers.Provider) error {
+			fn.OnTimer(sp, tp, timer.Key, timer.Context(), out.Emit)
+			return nil
+		})); err != nil {
+		t.Fatal(err)
+	}
+	got = nil
+	for _, e := range out.All() {
+		got = append(got, e.Value)
+	}
+	slices.Sort(got)
+	wantLines(t, got, want...)
 }
 
 // nilFn writes nil: to a cell with a coder of Beam's own, with one of this library's, and

@@ -155,6 +155,7 @@ func (s *agentSession) fired(ctx context.Context, tp timers.Provider, tag string
 				return err
 			}
 		}
+		s.armedMS = notArmed // the bundle that stored the deadline has set wake alone
 		s.arm(tp)
 		return nil
 	case activation.DeadlineTag:

@@ -44,7 +44,7 @@ type agentSession struct {
 	cacheOpen *state.ReplayCacheHandle
 	k         activation.Key
 	found     bool // the key had a control cell
-	armedMS   int64
+	armedMS   int64 // the due time of the deadline timer, unless wake has still to set it
 	rest      bool // deferred events are left that could run now
 
 	// For the bundle's goroutine alone.
@@ -228,7 +228,7 @@ func (s *agentSession) open() error {
 		Memory: s.openMemory, Cache: s.openCache, Stored: s.stored, Call: s.call, Measure: s.measure,
 	}
 	if due, ok := activation.Deadline(control); ok {
-		s.armedMS = due // by the bundle that has stored it
+		s.armedMS = due
 	}
 	return nil
 }
