@@ -177,7 +177,7 @@ func TestEverywhereFinds(t *testing.T) {
 	for _, c := range []struct {
 		agent agent.Agent
 		want  string
-		steps int // the fault shows in so few
+		steps int // at least, for the fault to show
 	}{
 		{new(packageCounter), out, 1},
 		{new(fieldCounter), out, 1},
@@ -198,6 +198,9 @@ func TestEverywhereFinds(t *testing.T) {
 		{new(rangeOverPair), out, 1},
 	} {
 		for _, steps := range []int{1, 2, 7} {
+			if steps < c.steps {
+				continue
+			}
 			name := fmt.Sprintf("%T/%d", c.agent, steps)
 			got := failureOf(t, func(t testing.TB) {
 				agenttest.Everywhere(t, agenttest.AgentParams{Name: "test", Agent: c.agent}, func(r *agenttest.Runtime) {
@@ -209,7 +212,7 @@ func TestEverywhereFinds(t *testing.T) {
 					}
 				})
 			})
-			if found := strings.Contains(got, c.want); found != (steps >= c.steps) {
+			if !strings.Contains(got, c.want) {
 				t.Errorf("%s: it says %q", name, got)
 			}
 		}
