@@ -27,9 +27,6 @@ func (r *Rules) Envelope(k *Key, env *pb.AgentEnvelope) (Step, error) {
 }
 
 func (s *stepper) envelope(env *pb.AgentEnvelope) error {
-	if !validText(env) {
-		return s.badText(env)
-	}
 	if t := env.GetEventTimeMs(); t < 0 || t > deadletter.MaxEventTimeMS {
 		return s.refuse(env, deadletter.MalformedEnvelope, deadletter.BadEventTime,
 			fmt.Sprintf("event_time_ms is %d, the range is 0 to %d", t, int64(deadletter.MaxEventTimeMS)))
@@ -43,15 +40,15 @@ func (s *stepper) envelope(env *pb.AgentEnvelope) error {
 		}
 	case *pb.AgentEnvelope_ToolResult:
 		if p != nil {
-			return s.toolResult(env, p.ToolResult)
+			return s.checked(env, func() error { return s.toolResult(env, p.ToolResult) })
 		}
 	case *pb.AgentEnvelope_Approval_:
 		if p != nil {
-			return s.approval(env, p.Approval)
+			return s.checked(env, func() error { return s.approval(env, p.Approval) })
 		}
 	case *pb.AgentEnvelope_ExportRequest:
 		if p != nil {
-			return s.export(env, p.ExportRequest)
+			return s.checked(env, func() error { return s.export(env, p.ExportRequest) })
 		}
 	}
 	if len(env.ProtoReflect().GetUnknown()) > 0 {
@@ -60,13 +57,16 @@ func (s *stepper) envelope(env *pb.AgentEnvelope) error {
 	return s.refuse(env, deadletter.MalformedEnvelope, deadletter.EmptyPayload, "the envelope has no payload")
 }
 
-// validText looks at the texts of an envelope, which are UTF-8 unless a step that the
-// runner has fused with this one has built them. A coder would fail the bundle.
-func validText(env *pb.AgentEnvelope) bool {
+// checked takes an envelope whose texts are UTF-8. They are, unless a step that the runner
+// has fused with this one has built them; a coder would then fail the bundle.
+func (s *stepper) checked(env *pb.AgentEnvelope, take func() error) error {
 	result, approval := env.GetToolResult(), env.GetApproval()
-	return utf8.ValidString(result.GetIntentId()) && utf8.ValidString(result.GetErrorMessage()) &&
+	if utf8.ValidString(result.GetIntentId()) && utf8.ValidString(result.GetErrorMessage()) &&
 		utf8.ValidString(approval.GetIntentId()) && utf8.ValidString(approval.GetApprover()) &&
-		utf8.ValidString(env.GetExportRequest().GetRequestId())
+		utf8.ValidString(env.GetExportRequest().GetRequestId()) {
+		return take()
+	}
+	return s.badText(env)
 }
 
 func (s *stepper) badText(env *pb.AgentEnvelope) error {

@@ -61,18 +61,18 @@ func TestTransactions(t *testing.T) {
 			}
 			p.do(t, op, drawKey(t), drawValue(t))
 		}
-		for range rapid.IntRange(1, 6).Draw(t, "transactions") {
-			for range rapid.IntRange(0, 20).Draw(t, "before") {
+		for range rapid.IntRange(1, 4).Draw(t, "transactions") {
+			for range rapid.IntRange(0, 10).Draw(t, "before") {
 				operation(p)
 			}
 			p.transaction(t, rapid.IntRange(0, 2).Draw(t, "keep") == 0, func(in *pair) {
-				for range rapid.IntRange(0, 30).Draw(t, "within") {
+				for range rapid.IntRange(0, 20).Draw(t, "within") {
 					operation(in)
 				}
 			})
 			p.compareAll(t, rapid.Bool().Draw(t, "blob"))
 		}
-		for range rapid.IntRange(0, 20).Draw(t, "after") {
+		for range rapid.IntRange(0, 10).Draw(t, "after") {
 			operation(p)
 		}
 		p.compareAll(t, true)
@@ -95,7 +95,7 @@ func TestManyTransactions(t *testing.T) {
 				p.do(t, []int{0, 0, 0, 1, 1, 3}[draw(6)], fmt.Sprint(draw(keys)), []byte{byte(i)})
 			}
 		}
-		for i := range 300 {
+		for i := range 100 {
 			some(p, draw(10))
 			n := []int{3, 10, 500}[draw(3)]
 			p.transaction(t, draw(4) == 0, func(in *pair) {
