@@ -84,12 +84,13 @@ func (e *everywhere) disturbances() (all []disturbance) {
 	}
 	for at := range n {
 		name := e.records[at].name(at)
+		// What comes after a retry by another worker is what comes after no failure at all.
 		for _, d := range []disturbance{
 			{name: "in a bundle of its own, which failed after " + name + " and was retried by the same worker", from: at, to: at + 1, cut: always, sameWorker: true},
 			{name: "in a bundle of its own, which failed after " + name + " and was retried by another worker", from: at, to: at + 1, cut: always},
-			{name: "in one bundle, which failed before " + name + " and was retried by another worker", to: n, cut: never, before: true},
+			{name: "in one bundle, which failed before " + name + " and was retried by another worker", to: at + 1, cut: never, before: true},
 			{name: "in one bundle, which failed after " + name + " and was retried by the same worker", to: n, cut: never, sameWorker: true},
-			{name: "in one bundle, which failed after " + name + " and was retried by another worker", to: n, cut: never},
+			{name: "in one bundle, which failed after " + name + " and was retried by another worker", to: at + 1, cut: never},
 		} {
 			d.crash = at
 			all = append(all, d)
