@@ -112,6 +112,7 @@ check-generated: $(BIN)/buf $(BIN)/protoc-gen-go $(BIN)/protoc-gen-go-vtproto ##
 lint: $(BIN)/buf $(BIN)/golangci-lint ## Lint Go and the .proto files.
 	$(BIN)/buf lint
 	$(BIN)/golangci-lint run $(GO_PACKAGES)
+	go vet -tags soak $(GO_PACKAGES) # the long tests, which only make soak builds
 
 .PHONY: tools
 tools: $(BIN)/buf $(BIN)/golangci-lint $(BIN)/protoc-gen-go $(BIN)/protoc-gen-go-vtproto ## Build the tools of the other targets.

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/core/graph/window"
 	beamstate "github.com/apache/beam/sdks/v2/go/pkg/beam/core/state"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/core/timers"
 
@@ -92,7 +93,9 @@ func TestStatePageCosts(t *testing.T) {
 		return errors.Join(open(sp).Put("key", []byte("value")), open(sp).Commit())
 	}
 	touch := func(ms int64) beamtest.Call {
-		return func(sp beamstate.Provider, tp timers.Provider) error { return fn.TTL.Touch(sp, tp, ms, time.Hour) }
+		return func(sp beamstate.Provider, tp timers.Provider) error {
+			return fn.TTL.Touch(sp, tp, window.GlobalWindow{}, ms, time.Hour)
+		}
 	}
 	// What a call costs after another call of the same element.
 	after := func(first, then func(sp beamstate.Provider) error) int {

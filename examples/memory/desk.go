@@ -49,7 +49,7 @@ func newDeskFn() *deskFn {
 // ProcessElement is one event. What is wrong with the event is a dead letter; what is
 // wrong with the state fails the bundle, which leaves it untouched.
 func (f *deskFn) ProcessElement(
-	sp beamstate.Provider, tp timers.Provider, _ []byte, env *pb.AgentEnvelope,
+	w beam.Window, sp beamstate.Provider, tp timers.Provider, _ []byte, env *pb.AgentEnvelope,
 	_ func(beam.EventTime, string), errs func(*pb.ActivationErrorRecord),
 ) error {
 	e, err := decodeEvent(env.GetExternalEvent())
@@ -90,7 +90,7 @@ func (f *deskFn) ProcessElement(
 	if err := stored.Put(c); err != nil {
 		return err
 	}
-	return errors.Join(f.TTL.Touch(sp, tp, now, idle), stored.Commit(), topics.Commit())
+	return errors.Join(f.TTL.Touch(sp, tp, w, now, idle), stored.Commit(), topics.Commit())
 }
 
 // OnTimer is the end of a customer's idle time. It has the emitters of ProcessElement.

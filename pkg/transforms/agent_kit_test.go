@@ -93,7 +93,9 @@ func (k *agentKit) renew() {
 
 func (k *agentKit) out() agentOutputs {
 	return agentOutputs{
-		outputs:   func(at beam.EventTime, key, value []byte) { k.outputs.Emit(at, keyedOutput{string(key), string(value)}) },
+		outputs: func(at beam.EventTime, key, value []byte) {
+			k.outputs.Emit(at, keyedOutput{string(key), string(value)})
+		},
 		intents:   k.intents.Emit,
 		traces:    k.traces.Emit,
 		snapshots: k.snapshots.Emit,

@@ -226,4 +226,3 @@ func TestPrismBoundedInputEndsAllSuspensions(t *testing.T) {
 }
 
 func parseText(raw string, emit func(*pb.AgentEnvelope)) { parseRaw([]byte(raw), emit) }
-

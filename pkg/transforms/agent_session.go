@@ -43,9 +43,9 @@ type agentSession struct {
 	memHandle *state.MemoryHandle
 	cacheOpen *state.ReplayCacheHandle
 	k         activation.Key
-	found     bool // the key had a control cell
+	found     bool  // the key had a control cell
 	armedMS   int64 // the due time of the deadline timer, unless wake has still to set it
-	rest      bool // deferred events are left that could run now
+	rest      bool  // deferred events are left that could run now
 
 	// For the bundle's goroutine alone.
 	woken  bool  // the tag wake is set

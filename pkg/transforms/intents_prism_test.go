@@ -204,18 +204,26 @@ func TestRouteIntents(t *testing.T) {
 	}))
 }
 
-// ringFile writes a keyring of pairs of id and key, and returns its reference.
+// ringFile writes a keyring of pairs of id and key, which are repeated until they are long
+// enough, and returns its reference.
 func ringFile(t *testing.T, pairs ...string) string {
 	t.Helper()
 	var text strings.Builder
 	for i := 0; i < len(pairs); i += 2 {
-		fmt.Fprintf(&text, "%s=%s\n", pairs[i], base64.StdEncoding.EncodeToString([]byte(pairs[i+1])))
+		fmt.Fprintf(&text, "%s=%s\n", pairs[i], base64.StdEncoding.EncodeToString(longEnough(pairs[i+1])))
 	}
 	path := filepath.Join(t.TempDir(), "ring")
 	if err := os.WriteFile(path, []byte(text.String()), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	return "file:" + path
+}
+
+func longEnough(key string) []byte {
+	for len(key) < 16 {
+		key += key
+	}
+	return []byte(key)
 }
 
 func goldenKey() string {
@@ -542,6 +550,7 @@ func TestIntentParamsPanics(t *testing.T) {
 		"sign, two lines":           {sign("env:KEYS", "k1\nk2"), "no keyring can hold this id"},
 		"sign, a comment":           {sign("env:KEYS", "#k1"), "no keyring can hold this id"},
 		"sign, a space in front":    {sign("env:KEYS", " k1"), "no keyring can hold this id"},
+		"sign, a space behind":      {sign("env:KEYS", "k1 "), "no keyring can hold this id"},
 		"sign, not UTF-8":           {sign("env:KEYS", "\xff"), "no keyring can hold this id"},
 		"verify, another mode":      {verify("Require", "env:KEYS"), "want off, permissive or require"},
 		"verify, no keyring":        {verify(intent.ModeRequire, ""), setRef},
@@ -571,7 +580,7 @@ func TestIntentParamsPanics(t *testing.T) {
 			tc.build(beam.NewPipeline().Root())
 		})
 	}
-	for _, id := range []string{"k1", "my key 1", "schlüssel-鍵", "k1 ", "k#1"} {
+	for _, id := range []string{"k1", "my key 1", "schlüssel-鍵", "k#1"} {
 		sign("env:KEYS", id)(beam.NewPipeline().Root())
 	}
 }
@@ -592,7 +601,7 @@ func TestMissingKeysFailTheJob(t *testing.T) {
 	}
 	for name, tc := range map[string]struct{ ref, want string }{
 		"no such file": {"file:/no/such/keyring", "intent: unusable keyring reference: open /no/such/keyring"},
-		"a folder":     {"file:" + folder, "intent: unusable keyring reference: read " + folder},
+		"a folder":     {"file:" + folder, "intent: unusable keyring reference: " + folder + " is not a regular file"},
 		"no key in it": {"file:" + blank, "intent: unusable keyring: it holds no key"},
 		"not set":      {"env:BEAMAGENTS_TEST_NOTHING", "intent: unusable keyring reference: the environment variable that it names is not set"},
 	} {
