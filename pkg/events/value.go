@@ -263,8 +263,9 @@ func (v Value) AppendJSON(dst []byte) []byte {
 	case v.canonical:
 		return append(dst, v.text...)
 	}
-	c := canonicalizer{cursor: cursor{s: v.text}}
-	return c.appendValue(dst)
+	o := output{text: dst}
+	new(canonicalizer).rewrite(v, &o)
+	return o.text
 }
 
 // Equal reports whether the canonical texts are equal: 1 and 1.0 differ, the

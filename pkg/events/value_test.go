@@ -3,8 +3,10 @@ package events_test
 import (
 	"errors"
 	"math"
+	"math/rand/v2"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -73,6 +75,78 @@ func TestValueKeyOrder(t *testing.T) {
 	want := `{"":7,"\u0001":9,"A":8,"a":6,"a\u0000":10,"aa":5,"z":4,"é":3,"｡":2,"😀":1}`
 	if got := v.JSON(); got != want {
 		t.Errorf("%s\nwant %s", got, want)
+	}
+}
+
+// nestedText is a text of so many objects and arrays inside one another. Members come in any
+// order and more than once, names and values in any spelling.
+func nestedText(r *rand.Rand, depth int) string {
+	pick := func(from ...string) string { return from[r.IntN(len(from))] }
+	if depth == 0 {
+		return pick("1e2", "-0", "null", "[ ]", "{ }", `"\u0041{\\\""`, `"`+strings.Repeat("long ", r.IntN(30))+`"`)
+	}
+	items := []string{nestedText(r, depth-1)}
+	for range pick("", "1", "12", strings.Repeat("x", r.IntN(40))) {
+		items = append(items, nestedText(r, r.IntN(min(depth, 2))/(1+r.IntN(4))))
+	}
+	r.Shuffle(len(items), func(i, j int) { items[i], items[j] = items[j], items[i] })
+	if r.IntN(3) == 0 {
+		return "[" + strings.Join(items, " , ") + "]"
+	}
+	for i := range items {
+		items[i] = pick(`"a"`, `"b" `, `"\u0061"`, `"\n"`, `"é"`, `""`, `"{"`, `"a\"]"`) + ": " + items[i]
+	}
+	return "{" + strings.Join(items, ",") + "}"
+}
+
+// The canonical form is the same whichever way it is found: by rewriting the text, or from
+// Go values.
+func TestCanonicalAtEveryDepth(t *testing.T) {
+	for depth := range events.MaxDepth - 2 { // the innermost may be an array, too
+		for seed := range uint64(10) {
+			text := nestedText(rand.New(rand.NewPCG(seed, uint64(depth))), depth)
+			v := parse(t, text)
+			want, err := events.ValueOf(v.Any())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if v.JSON() != want.JSON() {
+				t.Fatalf("depth %d, seed %d: %.2000s\nis written\n%.2000s, want\n%.2000s", depth, seed, text, v.JSON(), want.JSON())
+			}
+		}
+	}
+}
+
+// A text takes as long however deep it lies. Each time is the best of several, so that a
+// busy machine does not count.
+func TestCanonicalIsLinearInDepth(t *testing.T) {
+	chain := func(depth int, leaf string) string {
+		return strings.Repeat(`{"b":0,"a":`, depth) + leaf + strings.Repeat("}", depth)
+	}
+	long := "[1e2" + strings.Repeat(`,1,"`+strings.Repeat("x", 1000)+`"`, 4000) + "]"
+	numbers := "[1e2" + strings.Repeat(`,12,3.5`, 200_000) + "]"
+	for name, texts := range map[string][2]string{
+		"long strings": {"[" + long + "]", chain(120, long)},
+		"numbers":      {"[" + numbers + "]", chain(120, numbers)},
+		"objects":      {"[" + strings.Repeat(chain(10, "0")+",", 12_000) + "0]", "[" + strings.Repeat(chain(120, "0")+",", 1000) + "0]"},
+	} {
+		var best [2]time.Duration
+		buf := make([]byte, 0, 2*len(texts[0]))
+		for i, text := range texts {
+			v := parse(t, text)
+			for range 10 {
+				start := time.Now()
+				buf = v.AppendJSON(buf[:0])
+				if took := time.Since(start); best[i] == 0 || took < best[i] {
+					best[i] = took
+				}
+			}
+		}
+		ratio := float64(best[1]) / float64(best[0])
+		t.Logf("%s: %v, deep %v: %.1f times", name, best[0], best[1], ratio)
+		if ratio > 6 {
+			t.Errorf("%s: takes %.1f times as long when it lies deep, at most 6", name, ratio)
+		}
 	}
 }
 
