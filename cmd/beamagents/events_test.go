@@ -197,7 +197,7 @@ func TestEventsFromFilesAndStrangeInput(t *testing.T) {
 // A line needs a few times its length, whatever is in it: nothing is collected as garbage
 // in this count, so the peak is below it.
 func TestEventsProjectMemory(t *testing.T) {
-	const size = 8 << 20
+	const size = 2 << 20
 	fill := func(before, piece, after string) string {
 		return before + strings.Repeat(piece, (size-len(before)-len(after))/len(piece)) + after
 	}
