@@ -1,9 +1,11 @@
 package events_test
 
 import (
+	"encoding/json"
 	"errors"
 	"math"
 	"math/rand/v2"
+	"net"
 	"strings"
 	"testing"
 	"time"
@@ -218,6 +220,15 @@ func get(t *testing.T, v events.Value, name string) events.Value {
 	return m
 }
 
+// formal and byPointer are types that encoding/json asks for their text.
+type formal string
+
+func (formal) MarshalText() ([]byte, error) { return []byte("formal"), nil }
+
+type byPointer []int
+
+func (*byPointer) MarshalJSON() ([]byte, error) { return []byte(`"by pointer"`), nil }
+
 func TestValueOf(t *testing.T) {
 	type word string
 	for _, c := range []struct {
@@ -227,6 +238,10 @@ func TestValueOf(t *testing.T) {
 		{nil, "null"}, {true, "true"}, {word("w"), `"w"`}, {int8(-1), "-1"}, {uint64(math.MaxUint64), "18446744073709551615"},
 		{1.0, "1.0"}, {float32(0.1), "0.10000000149011612"}, {[]string{"b", "a"}, `["b","a"]`}, {[2]bool{}, "[false,false]"},
 		{map[word]any{"b": nil, "a": []any{}}, `{"a":[],"b":null}`}, {parse(t, "[ 1 ]"), "[1]"}, {map[string]any(nil), "{}"},
+		{json.Number("12345678901234567890"), "12345678901234567890"}, {json.Number("1.50"), "1.5"}, {json.Number("-0"), "-0.0"},
+		{[]json.Number{"1", "1.0", "1e2"}, "[1,1.0,100.0]"}, {map[string]json.Number{"n": "-7"}, `{"n":-7}`},
+		{json.RawMessage(` {"b":1,"a":[2e0]} `), `{"a":[2.0],"b":1}`}, {json.RawMessage(nil), "null"},
+		{[]any{json.RawMessage(`"x"`), []json.RawMessage{nil, json.RawMessage("1")}}, `["x",[null,1]]`},
 	} {
 		v, err := events.ValueOf(c.in)
 		if err != nil || v.JSON() != c.want {
@@ -240,6 +255,13 @@ func TestValueOf(t *testing.T) {
 	for name, in := range map[string]any{
 		"NaN": math.NaN(), "infinity": []any{math.Inf(-1)}, "UTF-8": "\xff", "UTF-8 in a name": map[string]any{"\xff": 1},
 		"struct": struct{}{}, "channel": make(chan int), "cycle": cycle, "depth": []any{deep}, "int keys": map[int]any{1: 1},
+		"bytes": []byte("x"), "no bytes": []byte(nil), "an array of bytes": [2]byte{}, "bytes inside": []any{[]byte("x")},
+		"named bytes": net.IPv4zero, "an empty Number": json.Number(""), "a Number that is a word": json.Number("true"),
+		"a Number with a space": json.Number("1 "), "a Number and more": json.Number("1,2"), "a Number too large": json.Number("1e400"),
+		"an empty RawMessage": json.RawMessage{}, "a broken RawMessage": json.RawMessage("{"), "two RawMessages": json.RawMessage("1 2"),
+		"a RawMessage that is not UTF-8": json.RawMessage("\"\xff\""),
+		"depth with a RawMessage":        []any{json.RawMessage(nested(126))},
+		"a form of its own":              formal("x"), "a form of its own, by pointer": byPointer{}, "names with a form": map[formal]int{"x": 1},
 	} {
 		if v, err := events.ValueOf(in); !errors.Is(err, events.ErrSerialize) || !v.IsNull() {
 			t.Errorf("%s: %s, %v", name, v.JSON(), err)
