@@ -60,7 +60,8 @@
 // envelopes_routed_export_request; intents_routed_tool, intents_routed_approval;
 // intents_signed; intents_encoded; intents_decoded; events_decoded, events_enveloped
 // and events_traced (those that EventsToTraces uses); errors_ followed by a reason of
-// package deadletter.
+// package deadletter. A dead letter that came back as an input and failed again is counted
+// under the reason found now, though its record keeps the first one.
 //
 // VerifyIntents counts each intent under one name: intents_verified (its signature is
 // right), unsigned_intents_accepted (intent.ModePermissive), errors_unsigned_intent,

@@ -158,7 +158,7 @@ func decodeIntent(
 		code, text = deadletter.Unparsable, deadletter.Explain(raw, in)
 	}
 	if code != "" {
-		return bury(ctx, deadletter.Letter{
+		return emitLetter(ctx, deadletter.Letter{
 			Reason: deadletter.MalformedIntent, Code: code, Error: text,
 			EntityKey: key, EventTimeMS: dateMS(ts),
 			InputKind: deadletter.BytesInput, Input: raw,
@@ -207,7 +207,7 @@ func buryIntent(
 			Seq: new(in.GetSeq()), Step: new(int64(in.GetStepIndex())), IntentID: in.GetIntentId(),
 		}
 	}
-	return bury(ctx, l, emit)
+	return emitLetter(ctx, l, emit)
 }
 
 // withValidText returns a copy that can be encoded.

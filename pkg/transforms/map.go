@@ -109,7 +109,7 @@ func (f *beamagentsMapFn) ProcessElement(
 		return err
 	}
 	l.Reason, l.Code, l.Error = deadletter.FunctionError, code, text
-	return bury(ctx, l, errs)
+	return emitLetter(ctx, l, errs)
 }
 
 // call runs the user's function on a goroutine of its own, since runtime.Goexit on
