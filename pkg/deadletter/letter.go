@@ -264,7 +264,7 @@ func Unwrap(env *pb.AgentEnvelope) (*pb.ActivationErrorRecord, error) {
 func (l Letter) redriven() *pb.ActivationErrorRecord {
 	switch {
 	case l.InputKind == EnvelopeInput:
-	case l.InputKind == BytesInput && l.Reason == MalformedEnvelope && l.Code != Oversize && l.Code != Unparsable:
+	case l.InputKind == BytesInput && l.Code != Oversize && l.Code != Unparsable:
 	default:
 		return nil
 	}
