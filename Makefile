@@ -15,6 +15,7 @@ help: ## List the targets.
 
 .PHONY: demo
 demo: ## Run the examples on the embedded runner, with the samples they ship with.
+	go run ./examples/quickstart --input examples/quickstart/sample/sample.jsonl --out out/quickstart
 	go run ./examples/route --input examples/route/sample/sample.jsonl --out out/route-jsonl
 	go run ./examples/route --input examples/route/sample/sample.binpb --out out/route-binpb
 	go run ./examples/events --input examples/events/sample/sample.jsonl --out out/events

@@ -164,6 +164,12 @@ type stepper struct {
 
 func (r *Rules) step(k *Key) *stepper { return &stepper{Rules: r, k: k, c: k.Control} }
 
+// done is what the step has left.
+func (s *stepper) done(err error) (Step, error) {
+	s.out.Rest = Rest(s.c)
+	return s.out, err
+}
+
 func (s *stepper) changed() { s.k.Changed = true }
 
 func (s *stepper) count(name string) { s.out.Counters = append(s.out.Counters, name) }

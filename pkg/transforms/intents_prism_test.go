@@ -25,6 +25,7 @@ func init() {
 	register.Function3x1(stampedMessage)
 	register.Function2x1(stampedRecord)
 	register.Function1x2(textKeyed)
+	register.Function2x1(noFields)
 	register.Function1x1(withoutEncoding)
 }
 
@@ -48,6 +49,8 @@ func intentRecord(reason, code, text string, in *pb.ToolIntent) string {
 		in.EntityKey, reason, in.CreatedAtMs, code, text, base64.StdEncoding.EncodeToString(canonical(in)),
 		in.IntentId, in.Seq, in.StepIndex)
 }
+
+func noFields(_, _ []byte) *pb.ToolIntent { return &pb.ToolIntent{} }
 
 // textKeyed gives messages a key that is text.
 func textKeyed(b []byte) (string, []byte) { return "key", b }
@@ -105,8 +108,8 @@ func TestGoldenIntentsThereAndBack(t *testing.T) {
 	var inputs [][]byte
 	var intents, encoded []string
 	for _, b := range blobs {
-		if b.Message != "beam_agents.v1.ToolIntent" {
-			continue
+		if b.Message != "beam_agents.v1.ToolIntent" || len(b.Bytes) == 0 {
+			continue // an empty message is no intent, see TestEmptyIntents
 		}
 		m, err := b.Value()
 		if err != nil {
@@ -150,7 +153,7 @@ func TestDecodeIntentsKeepsPoisonAndTheRest(t *testing.T) {
 				decoded := transforms.DecodeIntents(s, tc.input(s))
 				equals(s, beam.ParDo(s, stampedIntent, decoded.Intents), []string{fmt.Sprintf("7000 %x", good)})
 				equals(s, beam.ParDo(s, stampedRecord, decoded.Errors), []string{
-					fmt.Sprintf(`7000 %q malformed_intent at 7000: {"code":"empty","error":"the message is empty","input_kind":"bytes"}`, tc.key),
+					fmt.Sprintf(`7000 %q malformed_intent at 7000: {"code":"empty","error":"the message is empty","input":"","input_kind":"bytes"}`, tc.key),
 					record(good[:5], "byte 0: ToolIntent.intent_id is cut short"),
 					record(badText, "byte 5: ToolIntent.tool_name is not UTF-8"),
 					record([]byte("no protobuf"), "byte 0: ToolIntent.signing_key_id is not valid"),
@@ -159,6 +162,19 @@ func TestDecodeIntentsKeepsPoisonAndTheRest(t *testing.T) {
 			}, wantCounters(map[string]int64{"intents_decoded": 1, "errors_malformed_intent": 5}))
 		})
 	}
+}
+
+// An empty message deletes a key of a compacted topic: none is sent, and none is read as
+// an intent (TestDecodeIntentsKeepsPoisonAndTheRest).
+func TestEmptyIntents(t *testing.T) {
+	onBothRunners(t, func(s beam.Scope) {
+		out := transforms.EncodeIntents(s, transforms.EncodeIntentsParams{}, beam.ParDo(s, noFields, messages(s, nil)))
+		equals(s, beam.ParDo(s, stampedMessage, out.Encoded), nil)
+		equals(s, beam.ParDo(s, stampedRecord, out.Errors), []string{
+			`7000 "" intent_dead_letter at 0: {"code":"serialize","error":"the intent has no field, and its encoding would be an empty message",` +
+				`"input":"","input_kind":"intent","position":{"seq":0,"step":0}}`,
+		})
+	}, wantCounters(map[string]int64{"errors_intent_dead_letter": 1}))
 }
 
 func TestEncodeIntentsTooLarge(t *testing.T) {
