@@ -76,7 +76,7 @@ func TestErrorsOfJSONAreTheSameInEveryProcess(t *testing.T) {
 		{act().EmitJSON(math.NaN()), "agent: output: invalid text: encode float64 as JSON: json: unsupported value: NaN"},
 		{act().Act("t", map[string]any{"a": func() {}}), `agent: args of "t": invalid text: encode map[string]interface {} as JSON: json: unsupported type: func()`},
 		{act().Act("t", ownForm{true}), `agent: args of "t": invalid text: encode agent_test.ownForm as JSON: json: error calling MarshalJSON for type *agent_test.ownForm: own error`},
-		{agent.Put(act(), "m", map[string]any{"a": make(chan int)}), `agent: memory "m": encode map[string]interface {} as JSON: json: unsupported type: chan int`},
+		{agent.Put(act(), "m", map[string]any{"a": make(chan int)}), `agent: memory "m": invalid text: encode map[string]interface {} as JSON: json: unsupported type: chan int`},
 	} {
 		if got := fmt.Sprint(c.err); got != c.want {
 			t.Errorf("got  %s\nwant %s", got, c.want)
