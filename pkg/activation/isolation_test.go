@@ -445,8 +445,9 @@ func (g *greedy) Run(_ context.Context, act *agent.Activation) (agent.Outcome, e
 func TestAgentMayChangeWhatItWasGiven(t *testing.T) {
 	history := func(mutate bool) (states []stored, effects []string) {
 		w := newWorld(t, &greedy{mutate: mutate})
+		w.live = w.open() // one bundle: nothing is encoded in between
 		keep := func() {
-			states = append(states, w.stored)
+			states = append(states, w.encodeKey(w.live))
 			effects = append(effects, w.bytesOf(activation.Step{Effects: w.effects})) // all so far: they may have changed
 		}
 		steps := []func(){
