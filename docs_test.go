@@ -39,17 +39,24 @@ func TestDeadLetterPageIsComplete(t *testing.T) {
 
 // The snippets of the page on state are the files of one package, whose test passes.
 func TestStatePageSnippets(t *testing.T) {
+	testSnippets(t, "docs/state.md", "desk.go", "versions.go", "desk_test.go")
+}
+
+// testSnippets runs the test of the package whose files the snippets of a page are. Each
+// begins with the name of its file.
+func testSnippets(t *testing.T, page string, names ...string) {
+	t.Helper()
 	files := map[string]string{}
-	for _, snippet := range goSnippets(t, "docs/state.md") {
+	for _, snippet := range goSnippets(t, page) {
 		name, rest, _ := strings.Cut(strings.TrimPrefix(snippet, "// "), "\n")
 		if !strings.HasSuffix(name, ".go") || files[name] != "" {
 			t.Fatalf("a snippet begins with %q, not with the name of its file", name)
 		}
 		files[name] = rest
 	}
-	for _, name := range []string{"desk.go", "versions.go", "desk_test.go"} {
+	for _, name := range names {
 		if files[name] == "" {
-			t.Fatalf("docs/state.md has no %s", name)
+			t.Fatalf("%s has no %s", page, name)
 		}
 	}
 	run := readerModule(t, files)

@@ -33,6 +33,7 @@ var house = []folder{
 	{"golden", false}, // test data, for the tests of all that follow
 	{"pkg/internal", false},
 	{"pkg/canonjson", false},
+	{"internal/messagejson", false},
 	{"pkg/intent", false},
 	{"pkg/migrate", false},
 	{"pkg/memory", false},

@@ -144,10 +144,8 @@ type summary struct {
 	TopicBytes   int64    `json:"topic_bytes"`
 }
 
-// event is what a customer did: a line of the input.
+// event is what a customer did, the event of an envelope.
 type event struct {
-	Customer string `json:"customer"`
-	TimeMS   int64  `json:"time_ms"`
 	// From is who wrote, "Name <address>", in some events.
 	From string `json:"from"`
 	// Topic and Note, and an attachment of so many KiB, are what is to be remembered.

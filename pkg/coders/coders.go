@@ -9,6 +9,7 @@ import (
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/core/graph/coder"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/beamagents/beamagents-go/pkg/deadletter"
 	runtimepb "github.com/beamagents/beamagents-go/proto/beam_agents/runtime/v1"
 	pb "github.com/beamagents/beamagents-go/proto/beam_agents/v1"
 )
@@ -66,6 +67,10 @@ func encode(element beam.T) ([]byte, error) {
 	}
 	b, err := proto.MarshalOptions{Deterministic: true}.Marshal(m)
 	if err != nil {
+		// The error of protobuf names no field within a message.
+		if path := invalidText(m.ProtoReflect()); path != "" {
+			err = fmt.Errorf("%s: %w", path, ErrText)
+		}
 		return nil, fmt.Errorf("coders: encode %s: %w", m.ProtoReflect().Descriptor().FullName(), err)
 	}
 	return b, nil
@@ -81,8 +86,9 @@ func decode(t reflect.Type, b []byte) (beam.T, error) {
 	if decodeFast(m, b) {
 		return m, nil
 	}
-	if err := proto.Unmarshal(b, m); err != nil {
-		return nil, fmt.Errorf("coders: decode %s: %w", m.ProtoReflect().Descriptor().FullName(), err)
+	if proto.Unmarshal(b, m) != nil {
+		// The error of protobuf says neither where nor which field.
+		return nil, fmt.Errorf("coders: decode %s: %s", m.ProtoReflect().Descriptor().FullName(), deadletter.Explain(b, m))
 	}
 	return m, nil
 }

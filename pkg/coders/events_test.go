@@ -97,11 +97,16 @@ func TestEventCoders(t *testing.T) {
 
 func TestEventCodersRefuse(t *testing.T) {
 	bad := "\xff"
-	for _, element := range []any{
-		events.Envelope{Type: bad}, events.Projection{EventType: bad}, events.Projection{Text: &bad},
+	good := "good"
+	for want, element := range map[string]any{
+		"events.Envelope: failed to serialize agent event: the event type is not valid UTF-8": events.Envelope{Type: bad},
+		"events.Projection: EventType: text is not UTF-8":                                     events.Projection{EventType: bad},
+		"events.Projection: PayloadJSON: text is not UTF-8":                                   events.Projection{EventType: good, PayloadJSON: bad, Text: &bad},
+		"events.Projection: Text: text is not UTF-8":                                          events.Projection{Prompt: &good, Text: &bad, Turn: new(uint64)},
+		"events.Projection: VerificationSummaryText: text is not UTF-8":                       events.Projection{VerificationSummaryText: &bad},
 	} {
-		if b, err := encodeElement(element); err == nil {
-			t.Errorf("%#v: encoded text that is not UTF-8 as %q", element, b)
+		if b, err := encodeElement(element); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%#v: encoded as %q, %v; want the error %q", element, b, err, want)
 		}
 	}
 	for _, element := range []any{events.Envelope{}, events.Projection{}} {

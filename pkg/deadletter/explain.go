@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"unicode/utf8"
 
 	"google.golang.org/protobuf/encoding/protowire"
@@ -37,11 +38,11 @@ type walk struct {
 
 // at names the message that is being read.
 func (w *walk) at() string {
-	name := string(w.root.Name())
+	names := []string{string(w.root.Name())}
 	for _, fd := range w.path {
-		name += "." + string(fd.Name())
+		names = append(names, string(fd.Name()))
 	}
-	return name
+	return strings.Join(names, ".")
 }
 
 // field names a field of that message: fd, or the unknown one of that number.

@@ -55,7 +55,7 @@ func TestExplainAllocatesForTheAnswerAlone(t *testing.T) {
 			raw := append(bytes.Repeat(fields, times), 0x80)
 			return testing.AllocsPerRun(10, func() { Explain(raw, &pb.AgentEnvelope{}) })
 		}
-		if few, many := cost(1000), cost(10_000); many > few {
+		if few, many := cost(1000), cost(10_000); many > few+5 { // pools of the runtime
 			t.Errorf("%s: %v allocations for 1,000 fields before the fault, %v for 10,000", name, few, many)
 		}
 	}

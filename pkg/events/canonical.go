@@ -99,7 +99,7 @@ func (c *canonicalizer) rewrite(v Value, o *output) {
 }
 
 func (c *canonicalizer) findSpans() {
-	var open [MaxDepth]int // the index of the span, by depth
+	open := make([]int, 0, MaxDepth/spanLevels) // indices of the spans that have no end yet
 	walk, depth := c.cursor, 0
 	for walk.i < len(walk.s) {
 		switch walk.s[walk.i] {
@@ -108,13 +108,15 @@ func (c *canonicalizer) findSpans() {
 			continue
 		case '{', '[':
 			if depth%spanLevels == 0 {
-				open[depth] = len(c.spans)
+				open = append(open, len(c.spans))
 				c.spans = append(c.spans, span{start: walk.i})
 			}
 			depth++
 		case '}', ']':
 			if depth--; depth%spanLevels == 0 {
-				if at := open[depth]; walk.i-c.spans[at].start < spanBytes {
+				at := open[len(open)-1]
+				open = open[:len(open)-1]
+				if walk.i-c.spans[at].start < spanBytes {
 					c.spans = c.spans[:at]
 				} else {
 					c.spans[at].end = walk.i + 1

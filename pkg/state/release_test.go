@@ -1,7 +1,6 @@
 package state
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -281,54 +280,36 @@ func TestCellsOfReleases(t *testing.T) {
 }
 
 // Older builds, made from the repository, hand their state to this one: each release whose
-// tag is there, and the last commit.
+// tag is there, and the last commit that is not the one under test.
 func TestHandover(t *testing.T) {
-	git := func(args ...string) (string, error) {
-		var stderr bytes.Buffer
-		cmd := exec.Command("git", append([]string{"-c", "safe.directory=*"}, args...)...)
-		cmd.Stderr = &stderr
-		out, err := cmd.Output()
-		if err != nil {
-			return "", fmt.Errorf("git %v: %w: %s", args, err, &stderr)
-		}
-		return strings.TrimSpace(string(out)), nil
+	repo, err := openRepository("../..")
+	if err != nil {
+		t.Skipf("there is no older build to compare with: %v", err)
 	}
-	if _, err := git("rev-parse", "--verify", "HEAD"); err != nil {
-		t.Skipf("no repository, so no older build: %v", err)
+	base, err := repo.base()
+	if err != nil {
+		t.Fatal(err)
 	}
-	// What git says is nothing that the cache of go test knows of; the files are.
-	if dir, err := git("rev-parse", "--git-common-dir"); err == nil {
-		head, _ := os.ReadFile(filepath.Join(dir, "HEAD"))
-		branch := strings.TrimPrefix(strings.TrimSpace(string(head)), "ref: ")
-		for _, file := range []string{"packed-refs", branch} {
-			_, _ = os.ReadFile(filepath.Join(dir, file))
-		}
-		_, _ = os.ReadDir(filepath.Join(dir, "refs", "tags"))
-	}
-	refs := []string{"HEAD"}
+	refs := map[string]string{"last": base}
 	releases, err := filepath.Glob("../../golden/release/*/cells/" + cellsFile)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, file := range releases {
 		tag := filepath.Base(filepath.Dir(filepath.Dir(file)))
-		if _, err := git("rev-parse", "--verify", "refs/tags/"+tag); err == nil {
-			refs = append(refs, tag)
+		if _, err := repo.git("rev-parse", "--verify", "refs/tags/"+tag); err == nil {
+			refs[tag] = "refs/tags/" + tag
 		} else {
 			t.Logf("%s: the tag is not in this repository; its frozen state is read by TestCellsOfReleases", tag)
 		}
 	}
-	for _, ref := range refs {
-		t.Run(ref, func(t *testing.T) {
-			tree := filepath.Join(t.TempDir(), "tree")
-			if _, err := git("worktree", "add", "--detach", tree, ref); err != nil {
+	for name, ref := range refs {
+		t.Run(name, func(t *testing.T) {
+			t.Logf("the older build is %s", ref)
+			tree := t.TempDir()
+			if err := repo.export(ref, tree); err != nil {
 				t.Fatal(err)
 			}
-			defer func() {
-				if _, err := git("worktree", "remove", "--force", tree); err != nil {
-					t.Error(err)
-				}
-			}()
 			old := filepath.Join(t.TempDir(), "old.test")
 			build := exec.Command("go", "test", "-c", "-o", old, "./pkg/state")
 			build.Dir = tree

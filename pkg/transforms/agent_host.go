@@ -60,12 +60,9 @@ func newAgentHost(f *beamagentsRunAgentFn) (*agentHost, error) {
 	if f.AgentType.T == nil || f.AgentType.T.Kind() != reflect.Pointer {
 		return nil, fmt.Errorf("its type %v is not known to this worker: call transforms.RegisterAgent in an init function", f.AgentType.T)
 	}
-	a, ok := reflect.New(f.AgentType.T.Elem()).Interface().(agent.Agent)
-	if !ok {
-		return nil, fmt.Errorf("its type %v is no agent in this worker: call transforms.RegisterAgent in an init function", f.AgentType.T)
-	}
-	if err := json.Unmarshal(f.AgentJSON, a); err != nil {
-		return nil, err
+	a, err := agent.Decode(f.AgentType.T, f.AgentJSON)
+	if err != nil {
+		return nil, fmt.Errorf("%w; the binary of the workers must register the same agent type as the one that built the pipeline", err)
 	}
 	h := &agentHost{
 		Rules: activation.Rules{

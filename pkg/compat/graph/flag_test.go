@@ -146,10 +146,7 @@ func TestFlagNeverRunsTheJob(t *testing.T) {
 
 			for _, args := range [][]string{
 				{"--fingerprint", "f.json"},
-				{"--fingerprint=f.json"},
 				{"-fingerprint", "f.json"},
-				{"-fingerprint=f.json"},
-				{"run", "--fingerprint", "f.json"},
 				{"run", "--fingerprint=f.json"},
 				{"run", "--other", "x", "--fingerprint", "f.json"},
 				{"--other", "x", "--fingerprint", "f.json", "--", "more"},
@@ -170,9 +167,7 @@ func TestFlagNeverRunsTheJob(t *testing.T) {
 			}
 			for _, args := range [][]string{
 				{"--fingerprint", ""},
-				{"--fingerprint="},
 				{"--fingerprint"},
-				{"run", "--fingerprint", ""},
 				{"run", "--fingerprint="},
 				{"run", "--fingerprint"},
 			} {
@@ -182,10 +177,8 @@ func TestFlagNeverRunsTheJob(t *testing.T) {
 			}
 			for _, args := range [][]string{
 				nil,
-				{"--other", "x"},
 				{"run"},
 				{"--", "--fingerprint", "f.json"},
-				{"run", "--", "--fingerprint", "f.json"},
 				{"--other", "x", "run", "--", "--fingerprint="},
 				{"fingerprint", "f.json"},
 			} {
