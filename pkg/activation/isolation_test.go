@@ -168,7 +168,7 @@ func TestIsolationOfASlowRun(t *testing.T) {
 		<-ctx.Done()
 		return agent.Done(), ctx.Err()
 	}))
-	w.limit = time.Millisecond
+	w.limit = 100 * time.Millisecond
 	running := isolate.Running()
 	w.event(1, "")
 	w.expect("error@1 activation_timeout/limit envelope")
