@@ -7,10 +7,10 @@ import (
 
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/testing/passert"
-	"github.com/apache/beam/sdks/v2/go/pkg/beam/testing/ptest"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/testing/teststream"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/beamagents/beamagents-go/internal/prismtest"
 	"github.com/beamagents/beamagents-go/pkg/intent"
 	pb "github.com/beamagents/beamagents-go/proto/beam_agents/v1"
 )
@@ -200,7 +200,7 @@ func TestPrismBacklogTimesOutNothing(t *testing.T) {
 		agents := RunAgent(s, AgentParams{Name: "test", Agent: new(scriptedAgent), Concurrency: concurrency},
 			KeyByEntity(s, beam.ParDo(s, parseText, beam.CreateList(s, envelopes))))
 		passert.EqualsList(s, spoken(s, agents), want)
-		ptest.RunAndValidate(t, p)
+		prismtest.Run(t, p)
 	})
 }
 
