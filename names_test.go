@@ -256,6 +256,7 @@ import (
 	"fmt"
 	"os"
 	"reflect"
+	"strings"
 	"testing"
 
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
@@ -376,7 +377,11 @@ func TestTwins(t *testing.T) {
 		}
 
 		t.Setenv("TWINS_KEYRING", "k=MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=")
-		if _, err := beam.Run(context.Background(), runner, p); err != nil {
+		_, err := beam.Run(context.Background(), runner, p)
+		for try := 0; try < 4 && err != nil && strings.Contains(err.Error(), "worker.(*W).NextInst"); try++ {
+			_, err = beam.Run(context.Background(), runner, p) // a fault of Prism on a busy machine: docs/sdk.md
+		}
+		if err != nil {
 			t.Errorf("%s: %v", runner, err)
 		}
 	}
