@@ -8,10 +8,10 @@ import (
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/testing/passert"
-	"github.com/apache/beam/sdks/v2/go/pkg/beam/testing/ptest"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/testing/teststream"
 
 	"github.com/beamagents/beamagents-go/internal/messagejson"
+	"github.com/beamagents/beamagents-go/internal/prismtest"
 	"github.com/beamagents/beamagents-go/pkg/intent"
 	pb "github.com/beamagents/beamagents-go/proto/beam_agents/v1"
 )
@@ -64,7 +64,7 @@ func TestPrismExport(t *testing.T) {
 			envelopes := beam.ParDo(s, parseText, beam.CreateList(s, raw))
 			agents := RunAgent(s, AgentParams{Name: "test", Agent: new(scriptedAgent), Concurrency: concurrency}, KeyByEntity(s, envelopes))
 			passert.EqualsList(s, spoken(s, agents), want)
-			ptest.RunAndValidate(t, p)
+			prismtest.Run(t, p)
 		})
 	}
 }
