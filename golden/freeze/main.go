@@ -12,8 +12,8 @@
 //
 // It copies, and lists in golden/MANIFEST.sha256,
 //
-//   - to pipeline/: the fingerprints and coders of golden/pipeline, which tests hold to
-//     the code;
+//   - to pipeline/: the fingerprints, coders and the encoding of RunAgent of
+//     golden/pipeline, which tests hold to the code;
 //   - to state/: every blob of a message with a version stamp, of the newest golden/v<N>;
 //   - to cells/: the file CELLS, which the cells of pkg/state wrote, and whose form their
 //     tests know.
