@@ -1,13 +1,11 @@
 package state
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -20,14 +18,16 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/testing/protocmp"
 
+	"github.com/beamagents/beamagents-go/golden/handover"
 	"github.com/beamagents/beamagents-go/pkg/migrate"
 	runtimepb "github.com/beamagents/beamagents-go/proto/beam_agents/runtime/v1"
 	pb "github.com/beamagents/beamagents-go/proto/beam_agents/v1"
 )
 
-// The name of this flag, of TestWriteCells and of the file, and what is in the file, are
-// known to the tests of all releases.
-var writeCells = flag.String("write-cells", "", "folder to write the state of each cell to, for a later build to read")
+// What is in the file of cellWriter is known to the tests of all releases, too.
+var cellWriter = handover.Writer{Package: "pkg/state", Test: "TestWriteCells", Flag: "write-cells", Part: "cells"}
+
+var writeCells = flag.String(cellWriter.Flag, "", "folder to write the state of each cell to, for a later build to read")
 
 const cellsFile = "cells.json"
 
@@ -269,78 +269,8 @@ func TestReadCellsCanFail(t *testing.T) {
 }
 
 // What each release stored is read by this build.
-func TestCellsOfReleases(t *testing.T) {
-	files, err := filepath.Glob("../../golden/release/*/cells/" + cellsFile)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, file := range files {
-		readCells(t, file)
-	}
-}
+func TestCellsOfReleases(t *testing.T) { cellWriter.Frozen(t, readCells) }
 
 // Older builds, made from the repository, hand their state to this one: each release whose
 // tag is there, and the last commit.
-func TestHandover(t *testing.T) {
-	git := func(args ...string) (string, error) {
-		var stderr bytes.Buffer
-		cmd := exec.Command("git", append([]string{"-c", "safe.directory=*"}, args...)...)
-		cmd.Stderr = &stderr
-		out, err := cmd.Output()
-		if err != nil {
-			return "", fmt.Errorf("git %v: %w: %s", args, err, &stderr)
-		}
-		return strings.TrimSpace(string(out)), nil
-	}
-	if _, err := git("rev-parse", "--verify", "HEAD"); err != nil {
-		t.Skipf("no repository, so no older build: %v", err)
-	}
-	// What git says is nothing that the cache of go test knows of; the files are.
-	if dir, err := git("rev-parse", "--git-common-dir"); err == nil {
-		head, _ := os.ReadFile(filepath.Join(dir, "HEAD"))
-		branch := strings.TrimPrefix(strings.TrimSpace(string(head)), "ref: ")
-		for _, file := range []string{"packed-refs", branch} {
-			_, _ = os.ReadFile(filepath.Join(dir, file))
-		}
-		_, _ = os.ReadDir(filepath.Join(dir, "refs", "tags"))
-	}
-	refs := []string{"HEAD"}
-	releases, err := filepath.Glob("../../golden/release/*/cells/" + cellsFile)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, file := range releases {
-		tag := filepath.Base(filepath.Dir(filepath.Dir(file)))
-		if _, err := git("rev-parse", "--verify", "refs/tags/"+tag); err == nil {
-			refs = append(refs, tag)
-		} else {
-			t.Logf("%s: the tag is not in this repository; its frozen state is read by TestCellsOfReleases", tag)
-		}
-	}
-	for _, ref := range refs {
-		t.Run(ref, func(t *testing.T) {
-			tree := filepath.Join(t.TempDir(), "tree")
-			if _, err := git("worktree", "add", "--detach", tree, ref); err != nil {
-				t.Fatal(err)
-			}
-			defer func() {
-				if _, err := git("worktree", "remove", "--force", tree); err != nil {
-					t.Error(err)
-				}
-			}()
-			old := filepath.Join(t.TempDir(), "old.test")
-			build := exec.Command("go", "test", "-c", "-o", old, "./pkg/state")
-			build.Dir = tree
-			if out, err := build.CombinedOutput(); err != nil {
-				t.Fatalf("%v\n%s", err, out)
-			}
-			dir := t.TempDir()
-			write := exec.Command(old, "-test.run", "^TestWriteCells$", "-write-cells", dir)
-			write.Dir = filepath.Join(tree, "pkg", "state")
-			if out, err := write.CombinedOutput(); err != nil {
-				t.Fatalf("%v\n%s", err, out)
-			}
-			readCells(t, filepath.Join(dir, cellsFile))
-		})
-	}
-}
+func TestHandover(t *testing.T) { cellWriter.Built(t, readCells) }
