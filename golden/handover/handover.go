@@ -134,7 +134,7 @@ func (w Writer) build(t *testing.T, ref string) (file string, err error) {
 	}
 	old := filepath.Join(t.TempDir(), "old.test")
 	run := func(name string, args ...string) (string, error) {
-		cmd := exec.Command(name, args...)
+		cmd := exec.Command(name, args...) //nolint:gosec // go, and the test that it has built
 		cmd.Dir = folder
 		out, err := cmd.CombinedOutput()
 		if err != nil {
@@ -161,7 +161,7 @@ func (w Writer) build(t *testing.T, ref string) (file string, err error) {
 
 func git(args ...string) (string, error) {
 	var stderr bytes.Buffer
-	cmd := exec.Command("git", append([]string{"-c", "safe.directory=*"}, args...)...)
+	cmd := exec.Command("git", append([]string{"-c", "safe.directory=*"}, args...)...) //nolint:gosec // names of refs and folders
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
 	if err != nil {
