@@ -78,11 +78,11 @@ func root(t *testing.T) string {
 // test yet.
 func (w Writer) Built(t *testing.T, read func(t *testing.T, file string)) {
 	t.Helper()
-	if _, err := git("rev-parse", "--verify", "HEAD"); err != nil {
+	if _, err := git(t, "rev-parse", "--verify", "HEAD"); err != nil {
 		t.Skipf("no repository, so no older build: %v", err)
 	}
 	// What git says is nothing that the cache of go test knows of; the files are.
-	if dir, err := git("rev-parse", "--git-common-dir"); err == nil {
+	if dir, err := git(t, "rev-parse", "--git-common-dir"); err == nil {
 		head, _ := os.ReadFile(filepath.Join(dir, "HEAD"))
 		branch := strings.TrimPrefix(strings.TrimSpace(string(head)), "ref: ")
 		for _, file := range []string{"packed-refs", branch} {
@@ -101,7 +101,7 @@ func (w Writer) Built(t *testing.T, read func(t *testing.T, file string)) {
 	})
 	for _, frozen := range w.frozen(t) {
 		tag := tagOf(frozen)
-		if _, err := git("rev-parse", "--verify", "refs/tags/"+tag); err != nil {
+		if _, err := git(t, "rev-parse", "--verify", "refs/tags/"+tag); err != nil {
 			t.Logf("%s: the tag is not in this repository; what it froze is read all the same", tag)
 			continue
 		}
@@ -121,11 +121,11 @@ var errNoWriter = errors.New("handover: the build does not write its state")
 func (w Writer) build(t *testing.T, ref string) (file string, err error) {
 	t.Helper()
 	tree := filepath.Join(t.TempDir(), "tree")
-	if _, err := git("worktree", "add", "--detach", tree, ref); err != nil {
+	if _, err := git(t, "worktree", "add", "--detach", tree, ref); err != nil {
 		return "", err
 	}
 	defer func() {
-		_, removed := git("worktree", "remove", "--force", tree)
+		_, removed := git(t, "worktree", "remove", "--force", tree)
 		err = errors.Join(err, removed)
 	}()
 	folder := filepath.Join(tree, filepath.FromSlash(w.Package))
@@ -134,7 +134,7 @@ func (w Writer) build(t *testing.T, ref string) (file string, err error) {
 	}
 	old := filepath.Join(t.TempDir(), "old.test")
 	run := func(name string, args ...string) (string, error) {
-		cmd := exec.Command(name, args...) //nolint:gosec // go, and the test that it has built
+		cmd := exec.CommandContext(t.Context(), name, args...) //nolint:gosec // go, and the test that it has built
 		cmd.Dir = folder
 		out, err := cmd.CombinedOutput()
 		if err != nil {
@@ -159,9 +159,10 @@ func (w Writer) build(t *testing.T, ref string) (file string, err error) {
 	return filepath.Join(dir, w.file()), nil
 }
 
-func git(args ...string) (string, error) {
+func git(t *testing.T, args ...string) (string, error) {
+	t.Helper()
 	var stderr bytes.Buffer
-	cmd := exec.Command("git", append([]string{"-c", "safe.directory=*"}, args...)...) //nolint:gosec // names of refs and folders
+	cmd := exec.CommandContext(t.Context(), "git", append([]string{"-c", "safe.directory=*"}, args...)...) //nolint:gosec // names of refs and folders
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
 	if err != nil {

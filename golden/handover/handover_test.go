@@ -95,7 +95,7 @@ func TestBuild(t *testing.T) {
 	if b, err := os.ReadFile(file); err != nil || string(b) != "state" {
 		t.Errorf("%q, %v", b, err)
 	}
-	if trees, err := git("worktree", "list", "--porcelain"); err != nil || strings.Count(trees, "worktree ") != 1 {
+	if trees, err := git(t, "worktree", "list", "--porcelain"); err != nil || strings.Count(trees, "worktree ") != 1 {
 		t.Errorf("a worktree is left: %v\n%s", err, trees)
 	}
 }
