@@ -15,6 +15,7 @@ help: ## List the targets.
 
 .PHONY: demo
 demo: ## Run the examples on the embedded runner, with the samples they ship with.
+	go run ./examples/quickstart --input examples/quickstart/sample/sample.jsonl --out out/quickstart
 	go run ./examples/route --input examples/route/sample/sample.jsonl --out out/route-jsonl
 	go run ./examples/route --input examples/route/sample/sample.binpb --out out/route-binpb
 	go run ./examples/events --input examples/events/sample/sample.jsonl --out out/events
@@ -113,6 +114,7 @@ check-generated: $(BIN)/buf $(BIN)/protoc-gen-go $(BIN)/protoc-gen-go-vtproto ##
 lint: $(BIN)/buf $(BIN)/golangci-lint ## Lint Go and the .proto files.
 	$(BIN)/buf lint
 	$(BIN)/golangci-lint run $(GO_PACKAGES)
+	go vet -tags soak $(GO_PACKAGES) # the long tests, which only make soak builds
 
 .PHONY: tools
 tools: $(BIN)/buf $(BIN)/golangci-lint $(BIN)/protoc-gen-go $(BIN)/protoc-gen-go-vtproto ## Build the tools of the other targets.

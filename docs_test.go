@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/core/graph/window"
 	beamstate "github.com/apache/beam/sdks/v2/go/pkg/beam/core/state"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/core/timers"
 
@@ -38,17 +39,24 @@ func TestDeadLetterPageIsComplete(t *testing.T) {
 
 // The snippets of the page on state are the files of one package, whose test passes.
 func TestStatePageSnippets(t *testing.T) {
+	testSnippets(t, "docs/state.md", "desk.go", "versions.go", "desk_test.go")
+}
+
+// testSnippets runs the test of the package whose files the snippets of a page are. Each
+// begins with the name of its file.
+func testSnippets(t *testing.T, page string, names ...string) {
+	t.Helper()
 	files := map[string]string{}
-	for _, snippet := range goSnippets(t, "docs/state.md") {
+	for _, snippet := range goSnippets(t, page) {
 		name, rest, _ := strings.Cut(strings.TrimPrefix(snippet, "// "), "\n")
 		if !strings.HasSuffix(name, ".go") || files[name] != "" {
 			t.Fatalf("a snippet begins with %q, not with the name of its file", name)
 		}
 		files[name] = rest
 	}
-	for _, name := range []string{"desk.go", "versions.go", "desk_test.go"} {
+	for _, name := range names {
 		if files[name] == "" {
-			t.Fatalf("docs/state.md has no %s", name)
+			t.Fatalf("%s has no %s", page, name)
 		}
 	}
 	run := readerModule(t, files)
@@ -85,7 +93,9 @@ func TestStatePageCosts(t *testing.T) {
 		return errors.Join(open(sp).Put("key", []byte("value")), open(sp).Commit())
 	}
 	touch := func(ms int64) beamtest.Call {
-		return func(sp beamstate.Provider, tp timers.Provider) error { return fn.TTL.Touch(sp, tp, ms, time.Hour) }
+		return func(sp beamstate.Provider, tp timers.Provider) error {
+			return fn.TTL.Touch(sp, tp, window.GlobalWindow{}, ms, time.Hour)
+		}
 	}
 	// What a call costs after another call of the same element.
 	after := func(first, then func(sp beamstate.Provider) error) int {

@@ -32,7 +32,9 @@ var house = []folder{
 	{"proto", false},
 	{"golden", false}, // test data, for the tests of all that follow
 	{"pkg/internal", false},
+	{"internal/prismtest", true},
 	{"pkg/canonjson", false},
+	{"internal/messagejson", false},
 	{"pkg/intent", false},
 	{"pkg/migrate", false},
 	{"pkg/memory", false},

@@ -99,6 +99,7 @@ func TestHostileTwins(t *testing.T) {
 	} {
 		files[order+"/transforms/transforms.go"] = twinTransforms(t, names, order, first)
 		files[order+"/events/events.go"] = strings.Replace(twinEvents, "\n\t// FIRST", first, 1)
+		files[order+"/a/v1/v1.go"], files[order+"/b/v1/v1.go"] = twinMessage, twinMessage
 		files[order+"/main_test.go"] = strings.ReplaceAll(twinTest, "ORDER", order)
 	}
 	run := readerModule(t, files)
@@ -215,6 +216,39 @@ func Join(_ []byte, next func(*Envelope) bool, emit func(beam.EventTime, []byte,
 }
 `
 
+// twinMessage is a package of generated messages, as far as coders see it. That two of
+// them are called v1 is common.
+const twinMessage = `package v1
+
+import (
+	"github.com/apache/beam/sdks/v2/go/pkg/beam"
+
+	"github.com/beamagents/beamagents-go/pkg/coders"
+	pb "github.com/beamagents/beamagents-go/proto/beam_agents/v1"
+)
+
+type Message struct{ pb.ToolIntent }
+
+func init() {
+	coders.Register((*Message)(nil))
+	beam.RegisterFunction(Make)
+	beam.RegisterFunction(Text)
+}
+
+func Make(b []byte) ([]byte, *Message) {
+	m := new(Message)
+	m.IntentId = string(b)
+	return b, m
+}
+
+func Text(_ []byte, next func(**Message) bool, emit func(string)) {
+	var m *Message
+	for next(&m) {
+		emit(m.IntentId)
+	}
+}
+`
+
 const twinTest = `package ORDER
 
 import (
@@ -222,6 +256,7 @@ import (
 	"fmt"
 	"os"
 	"reflect"
+	"strings"
 	"testing"
 
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
@@ -231,6 +266,8 @@ import (
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/testing/passert"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/testing/ptest"
 
+	a "example.test/reader/ORDER/a/v1"
+	b "example.test/reader/ORDER/b/v1"
 	"example.test/reader/ORDER/events"
 	twins "example.test/reader/ORDER/transforms"
 	ourevents "github.com/beamagents/beamagents-go/pkg/events"
@@ -271,6 +308,10 @@ func TestTwins(t *testing.T) {
 		theirs := beam.ParDo(s, events.Stamp, beam.ParDo(s, events.Name, beam.Create(s, []byte("x"))))
 		count(beam.ParDo(s, events.Project, theirs), 1)
 		count(beam.ParDo(s, events.Join, beam.GroupByKey(s, beam.ParDo(s, events.Key, theirs))), 1)
+
+		for _, fns := range [][2]any{{a.Make, a.Text}, {b.Make, b.Text}} {
+			count(beam.ParDo(s, fns[1], beam.GroupByKey(s, beam.ParDo(s, fns[0], beam.Create(s, []byte("x"))))), 1)
+		}
 
 		raw := beam.Create(s, []byte(event))
 		decoded := transforms.DecodeEvents(s, raw)
@@ -319,7 +360,11 @@ func TestTwins(t *testing.T) {
 		count(kinds.Errors, 0)
 
 		t.Setenv("TWINS_KEYRING", "k=MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=")
-		if _, err := beam.Run(context.Background(), runner, p); err != nil {
+		_, err := beam.Run(context.Background(), runner, p)
+		for try := 0; try < 4 && err != nil && strings.Contains(err.Error(), "worker.(*W).NextInst"); try++ {
+			_, err = beam.Run(context.Background(), runner, p) // a fault of Prism on a busy machine: docs/sdk.md
+		}
+		if err != nil {
 			t.Errorf("%s: %v", runner, err)
 		}
 	}

@@ -32,8 +32,8 @@ func goSnippets(t *testing.T, page string) (snippets []string) {
 }
 
 // readerModule is a module of a reader's own, with these files, that requires this one.
-// It runs go commands in it, which must succeed.
-func readerModule(t *testing.T, files map[string]string) (run func(args ...string)) {
+// Run runs a go command in it, which must succeed, and returns all that it prints.
+func readerModule(t *testing.T, files map[string]string) (run func(args ...string) string) {
 	t.Helper()
 	root, err := os.Getwd()
 	if err != nil {
@@ -47,24 +47,28 @@ func readerModule(t *testing.T, files map[string]string) (run func(args ...strin
 		"module example.test/reader\n\nrequire "+module+" v0.0.0\n\nreplace "+module+" => "+root+"\n", 1)
 	files["go.sum"] = readText(t, "go.sum")
 	for name, text := range files {
-		if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755); err != nil {
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
-	return func(args ...string) {
+	return func(args ...string) string {
 		t.Helper()
 		cmd := exec.Command("go", args...)
 		cmd.Dir, cmd.Env = dir, append(os.Environ(), "GOPROXY=off", "GOFLAGS=", "GOWORK=off")
-		if out, err := cmd.CombinedOutput(); err != nil {
+		out, err := cmd.CombinedOutput()
+		if err != nil {
 			t.Fatalf("go %s: %v\n%s", strings.Join(args, " "), err, out)
 		}
+		return string(out)
 	}
 }
 
-// The snippet of the README builds in a module of its own, which inherits no tool.
+// The snippet of the README runs in a module of its own, which inherits no tool, and prints
+// what the README says.
 func TestReadmeSnippet(t *testing.T) {
 	snippets := goSnippets(t, "README.md")
 	if len(snippets) != 1 {
@@ -74,8 +78,13 @@ func TestReadmeSnippet(t *testing.T) {
 		t.Errorf("the snippet has %d lines: too long for a README", lines)
 	}
 	run := readerModule(t, map[string]string{"main.go": snippets[0]})
-	run("build", "-mod=readonly", "-o", os.DevNull, ".")
 	run("vet", "-mod=readonly", ".")
+	printed := run("run", "-mod=readonly", ".")
+	for _, line := range []string{"key and event: ([107],[123 125])", "byte 0: field 12 of AgentEnvelope is cut short"} {
+		if !strings.Contains(readText(t, "README.md"), line) || strings.Count(printed, line) != 1 {
+			t.Errorf("README.md and its snippet do not both print %q:\n%s", line, printed)
+		}
+	}
 	if tool := regexp.MustCompile(`(?m)^.*(bufbuild/buf|golangci|x/perf).*$`).FindString(readText(t, "go.sum")); tool != "" {
 		t.Errorf("a reader's go.sum names a tool: %s", tool)
 	}

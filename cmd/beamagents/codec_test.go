@@ -18,6 +18,7 @@ import (
 	"google.golang.org/protobuf/types/descriptorpb"
 
 	"github.com/beamagents/beamagents-go/golden"
+	"github.com/beamagents/beamagents-go/internal/messagejson"
 	pb "github.com/beamagents/beamagents-go/proto/beam_agents/v1"
 )
 
@@ -91,7 +92,7 @@ func TestJSONIsTheProtobufMapping(t *testing.T) {
 		m := proto.CloneOf(value)
 		dropUnknown(m.ProtoReflect())
 		back := value.ProtoReflect().New().Interface()
-		if err := protojson.Unmarshal(appendJSON(nil, m.ProtoReflect()), back); err != nil || !proto.Equal(back, m) {
+		if err := protojson.Unmarshal(messagejson.Append(nil, m.ProtoReflect()), back); err != nil || !proto.Equal(back, m) {
 			t.Errorf("%s: protojson reads %v as %v, %v", b.Name, m, back, err)
 		}
 		for _, options := range []protojson.MarshalOptions{{}, {UseProtoNames: true, UseEnumNumbers: true, EmitUnpopulated: true, Multiline: true}} {
@@ -100,7 +101,7 @@ func TestJSONIsTheProtobufMapping(t *testing.T) {
 				t.Fatal(err)
 			}
 			back := value.ProtoReflect().New()
-			if err := readJSON(text, back); err != nil || !proto.Equal(back.Interface(), m) {
+			if err := messagejson.Read(text, back); err != nil || !proto.Equal(back.Interface(), m) {
 				t.Errorf("%s: protojson's %s reads as %v, %v", b.Name, text, back, err)
 			}
 		}
@@ -119,7 +120,7 @@ func TestIntegersAreProtobufs(t *testing.T) {
 		for _, format := range []string{`{"seq":%s}`, `{"seq":"%s"}`, `{"step_index":%s}`, `{"step_index":"%s"}`, `{"kind":%s}`, `{"kind":"%s"}`} {
 			text := []byte(fmt.Sprintf(format, spelling))
 			want, got := new(pb.ToolIntent), new(pb.ToolIntent)
-			wantErr, gotErr := protojson.Unmarshal(text, want), readJSON(text, got.ProtoReflect())
+			wantErr, gotErr := protojson.Unmarshal(text, want), messagejson.Read(text, got.ProtoReflect())
 			if (wantErr == nil) != (gotErr == nil) || wantErr == nil && !proto.Equal(want, got) {
 				t.Errorf("%s reads as %v, %v; protojson reads %v, %v", text, got, gotErr, want, wantErr)
 			}
@@ -222,8 +223,8 @@ func TestReadJSON(t *testing.T) {
 		{"MemoryBlob", `{"entries":[null]}`, `entries[0]: null, want an object`},
 	} {
 		m := typeOf(t, protoreflect.FullName("beam_agents.v1."+tc.message)).New()
-		err := readJSON([]byte(tc.text), m)
-		got := string(appendJSON(nil, m))
+		err := messagejson.Read([]byte(tc.text), m)
+		got := string(messagejson.Append(nil, m))
 		if err != nil {
 			got = err.Error()
 		}
@@ -232,8 +233,8 @@ func TestReadJSON(t *testing.T) {
 		}
 	}
 	for _, text := range []string{"{\"intent_id\":\"\xff\"}", `{"intent_id":"\ud800"}`, `{"seq":01}`, `{"seq":7,}`, `{'seq':7}`, `nul`} {
-		var bad *jsonError
-		if err := readJSON([]byte(text), new(pb.ToolIntent).ProtoReflect()); !errors.As(err, &bad) {
+		var bad *messagejson.Error
+		if err := messagejson.Read([]byte(text), new(pb.ToolIntent).ProtoReflect()); !errors.As(err, &bad) {
 			t.Errorf("%q gives %v", text, err)
 		}
 	}
@@ -273,7 +274,7 @@ func FuzzThereAndBack(f *testing.F) {
 		if proto.Unmarshal(b, m) != nil {
 			t.Skip("not a message")
 		}
-		text := appendJSON(nil, m.ProtoReflect())
+		text := messagejson.Append(nil, m.ProtoReflect())
 		if !json.Valid(text) || bytes.ContainsAny(text, "\n\r") {
 			t.Fatalf("%x becomes %s", b, text)
 		}
@@ -290,7 +291,7 @@ func FuzzReadJSON(f *testing.F) {
 		f.Add(uint8(i), `{}`)
 		for _, b := range blobs(f) {
 			if value, err := b.Value(); err == nil && string(b.Message) == schemaPackage+"."+name {
-				f.Add(uint8(i), string(appendJSON(nil, value.ProtoReflect())))
+				f.Add(uint8(i), string(messagejson.Append(nil, value.ProtoReflect())))
 			}
 		}
 	}
@@ -298,8 +299,8 @@ func FuzzReadJSON(f *testing.F) {
 		mt := typeOf(t, protoreflect.FullName(schemaPackage+"."+names[int(which)%len(names)]))
 		b, err := encodeJSON([]byte(text), mt)
 		if err != nil {
-			var bad *jsonError
-			if !errors.As(err, &bad) || bad.offset < 0 || bad.offset > int64(len(text)) {
+			var bad *messagejson.Error
+			if !errors.As(err, &bad) || bad.Offset < 0 || bad.Offset > int64(len(text)) {
 				t.Fatalf("%q: %#v", text, err)
 			}
 			return

@@ -35,8 +35,8 @@ func TestDecodeAndEncode(t *testing.T) {
 		args  string
 		want  result
 	}{
-		"empty message":          {"", "decode --type ToolIntent", result{0, "{}\n", ""}},
-		"no messages":            {"", "decode --type ToolIntent --delimited", result{0, "", ""}},
+		"empty message":          {"", "decode --type ToolIntent", result{0, "{}\n", "beamagents: the input is empty\n"}},
+		"no messages":            {"", "decode --type ToolIntent --delimited", result{0, "", "beamagents: the input is empty\n"}},
 		"full name":              {"\x18\x07", "decode --type beam_agents.v1.ToolIntent", result{0, "{\"seq\":\"7\"}\n", ""}},
 		"dash":                   {"\x18\x07", "decode --type ToolIntent -", result{0, "{\"seq\":\"7\"}\n", ""}},
 		"bad message":            {"\x18\x80", "decode --type ToolIntent", result{1, "", "beamagents: message 1 at byte 0: ToolIntent.seq is cut short\n"}},
@@ -52,7 +52,8 @@ func TestDecodeAndEncode(t *testing.T) {
 		"encode":                 {"{\n \"seq\": 7\n}\n", "encode --type ToolIntent", result{0, "\x18\x07", ""}},
 		"encode lines":           {"{\"seq\":7}\n\n  \n{}\r\n{\"seq\":9}", "encode --type ToolIntent --delimited", result{0, "\x02\x18\x07\x00\x02\x18\x09", ""}},
 		"encode nothing":         {"", "encode --type ToolIntent", result{1, "", "beamagents: line 1: the JSON is cut short\n"}},
-		"encode no lines":        {"", "encode --type ToolIntent --delimited", result{0, "", ""}},
+		"encode no lines":        {"", "encode --type ToolIntent --delimited", result{0, "", "beamagents: the input is empty\n"}},
+		"encode empty lines":     {"\n\n", "encode --type ToolIntent --delimited", result{0, "", ""}},
 		"encode bad line":        {"{\"seq\":7}\n{\"seq\":x}\n{\"seq\":9}\n", "encode --type ToolIntent --delimited", result{1, "\x02\x18\x07", "beamagents: line 2: seq: no valid JSON: invalid character 'x' at start of value\n"}},
 		"encode keep going":      {"{\"seq\":7}\n{\"seq\"\n{\"seq\":9}\n", "encode --type ToolIntent --delimited --keep-going", result{1, "\x02\x18\x07\x02\x18\x09", "beamagents: line 2: seq: the JSON is cut short\n"}},
 		"encode line of a fault": {"{\n\"seq\": 7,\n\"kind\":\n \"OTHER\"}", "encode --type ToolIntent", result{1, "", "beamagents: line 4: kind: a text that does not fit, want a name or number of Kind\n"}},
@@ -181,6 +182,10 @@ func TestDeadletterShow(t *testing.T) {
 			record(deadletter.Letter{Reason: deadletter.MalformedEnvelope, Code: deadletter.Unparsable, InputKind: deadletter.BytesInput, Input: []byte("\x0a")}),
 			`{"reason":"malformed_envelope","detail":{"code":"unparsable","input":"Cg==","input_kind":"bytes"}}`,
 		},
+		"bytes of an intent that decode as an envelope": {
+			record(deadletter.Letter{Reason: deadletter.MalformedIntent, Code: deadletter.Unparsable, InputKind: deadletter.BytesInput, Input: []byte("\x0a\x01k")}),
+			`{"reason":"malformed_intent","detail":{"code":"unparsable","input":"CgFr","input_kind":"bytes"}}`,
+		},
 		"event": {
 			record(deadletter.Letter{Reason: deadletter.MalformedEvent, Code: deadletter.MissingField, InputKind: deadletter.EventInput, Input: []byte("{\n \"a\": 1.0 }")}),
 			`{"reason":"malformed_event","detail":{"code":"missing_field","input":"ewogImEiOiAxLjAgfQ==","input_kind":"event"},"input":{"a":1.0}}`,
@@ -267,6 +272,16 @@ func FuzzReadRecord(f *testing.F) {
 			t.Fatalf("%s", line)
 		}
 	})
+}
+
+// Show says no more about an input that it refuses than what is wrong with it.
+func TestDeadletterShowNothing(t *testing.T) {
+	if got, want := runWith("", "deadletter", "show", "--delimited"), (result{0, "", "beamagents: the input is empty\n"}); got != want {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+	if got := runWith("", "deadletter", "show"); got.Code != 1 || strings.Count(got.Stderr, "\n") != 1 {
+		t.Errorf("%+v, want one line", got)
+	}
 }
 
 func TestVersion(t *testing.T) {

@@ -23,7 +23,8 @@ func addConversionFlags(cmd *cobra.Command, delimited, keepGoing *bool) {
 	cmd.Flags().BoolVar(keepGoing, "keep-going", false, "report a bad message and do the rest; the exit status is still 1")
 }
 
-// convert runs f on the input of cmd. What f has written is flushed in any case.
+// convert runs f on the input of cmd. What f has written is flushed in any case. It notes
+// an input that was empty.
 func convert(cmd *cobra.Command, args []string, keepGoing bool, f func(*conversion, io.Reader) error) (err error) {
 	in, err := openInput(cmd, args)
 	if err != nil {
@@ -35,7 +36,7 @@ func convert(cmd *cobra.Command, args []string, keepGoing bool, f func(*conversi
 	if err == nil && c.bad {
 		err = &dataError{} // reported already
 	}
-	return flush(c.out, err)
+	return in.noteEmpty(cmd, flush(c.out, err))
 }
 
 // fault takes note of a bad message: it ends the run, or is reported and passed over.

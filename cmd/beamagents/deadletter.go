@@ -10,6 +10,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/beamagents/beamagents-go/internal/messagejson"
 	"github.com/beamagents/beamagents-go/pkg/deadletter"
 	pb "github.com/beamagents/beamagents-go/proto/beam_agents/v1"
 )
@@ -113,19 +114,19 @@ func scanRecord(frame []byte) (event int, isRecord bool) {
 func appendRecord(b []byte, rec *pb.ActivationErrorRecord) []byte {
 	detail := jsontext.Value(rec.GetDetail())
 	if !detail.IsValid() || detail.Kind() != '{' || detail.Compact() != nil {
-		return appendJSON(b, rec.ProtoReflect())
+		return messagejson.Append(b, rec.ProtoReflect())
 	}
 	newer := new(pb.ActivationErrorRecord)
 	newer.ProtoReflect().SetUnknown(rec.ProtoReflect().GetUnknown())
 	objects := [][]byte{
-		appendJSON(nil, (&pb.ActivationErrorRecord{EntityKey: rec.GetEntityKey(), Reason: rec.GetReason()}).ProtoReflect()),
+		messagejson.Append(nil, (&pb.ActivationErrorRecord{EntityKey: rec.GetEntityKey(), Reason: rec.GetReason()}).ProtoReflect()),
 		fmt.Appendf(nil, `{"detail":%s}`, detail),
-		appendJSON(nil, (&pb.ActivationErrorRecord{EventTimeMs: rec.GetEventTimeMs()}).ProtoReflect()),
+		messagejson.Append(nil, (&pb.ActivationErrorRecord{EventTimeMs: rec.GetEventTimeMs()}).ProtoReflect()),
 	}
 	if input := decodedInput(rec); input != nil {
 		objects = append(objects, fmt.Appendf(nil, `{"input":%s}`, input))
 	}
-	objects = append(objects, appendJSON(nil, newer.ProtoReflect()))
+	objects = append(objects, messagejson.Append(nil, newer.ProtoReflect()))
 	b = append(b, '{')
 	for i, object := range slices.DeleteFunc(objects, func(o []byte) bool { return len(o) == len("{}") }) {
 		if i > 0 {
@@ -166,5 +167,5 @@ func decodedInput(rec *pb.ActivationErrorRecord) []byte {
 	if proto.Unmarshal(letter.Input, m) != nil {
 		return nil
 	}
-	return appendJSON(nil, m.ProtoReflect())
+	return messagejson.Append(nil, m.ProtoReflect())
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/beamagents/beamagents-go/internal/messagejson"
 	"github.com/beamagents/beamagents-go/pkg/deadletter"
 )
 
@@ -43,7 +44,7 @@ A bad message is reported with its number and the offset of the fault in the inp
 						offset, fault := deadletter.Locate(frame, m.Interface())
 						return c.fault("%s: %s", p.at(offset), fault)
 					}
-					line = append(appendJSON(line[:0], m), '\n')
+					line = append(messagejson.Append(line[:0], m), '\n')
 					_, err := c.out.Write(line)
 					return err
 				})

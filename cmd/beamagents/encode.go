@@ -10,6 +10,8 @@ import (
 	"github.com/spf13/cobra"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"github.com/beamagents/beamagents-go/internal/messagejson"
 )
 
 func newEncode() *cobra.Command {
@@ -35,8 +37,8 @@ A bad document is reported with its line.`,
 			return convert(cmd, args, keepGoing, func(c *conversion, in io.Reader) error {
 				return documents(in, delimited, func(line int, text []byte) error {
 					b, err := encodeJSON(text, mt)
-					if bad, ok := errors.AsType[*jsonError](err); ok {
-						line += bytes.Count(text[:min(int(bad.offset), len(text))], []byte("\n"))
+					if bad, ok := errors.AsType[*messagejson.Error](err); ok {
+						line += bytes.Count(text[:min(int(bad.Offset), len(text))], []byte("\n"))
 						return c.fault("line %d: %w", line, err)
 					} else if err != nil {
 						return err
@@ -55,7 +57,7 @@ A bad document is reported with its line.`,
 // encodeJSON is the deterministic encoding of the message that text holds.
 func encodeJSON(text []byte, mt protoreflect.MessageType) ([]byte, error) {
 	m := mt.New()
-	if err := readJSON(text, m); err != nil {
+	if err := messagejson.Read(text, m); err != nil {
 		return nil, err
 	}
 	b, err := proto.MarshalOptions{Deterministic: true}.Marshal(m.Interface())

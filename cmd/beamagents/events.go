@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"runtime/debug"
 	"strconv"
 	"strings"
 
@@ -14,9 +15,15 @@ import (
 	"github.com/beamagents/beamagents-go/pkg/events"
 )
 
-// maxLineBytes bounds a line of events: 64 MiB. A longer one is refused, and read past
-// without keeping it, so that memory stays flat whatever the input is.
-const maxLineBytes = 64 << 20
+const (
+	// maxLineBytes bounds a line of events: 64 MiB. A longer one is refused, and read past
+	// without keeping it, so that memory stays flat whatever the input is.
+	maxLineBytes = 64 << 20
+	// memoryBytes is the memory at which garbage is collected sooner. A line needs less:
+	// its text twice while it is read, then once, with its columns and the order of its
+	// members beside it.
+	memoryBytes = 4 * maxLineBytes
+)
 
 func newEvents() *cobra.Command {
 	return group(
@@ -38,17 +45,17 @@ null where absent. A line that is refused gives {"error":"..."} and exit status 
 ` + eventLines,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			var row []byte
 			refused, _, err := eachEvent(cmd, args, func(out *bufio.Writer, _ int, env events.Envelope, err error) error {
-				if row = row[:0]; err != nil {
-					row = append(append(append(row, `{"error":`...), jsonText(err.Error())...), '}')
+				if err != nil {
+					_, err = fmt.Fprintf(out, `{"error":%s}`, jsonText(err.Error()))
 				} else {
-					row = env.Project().AppendJSON(row)
+					err = env.WriteProjection(out)
 				}
-				row = append(row, '\n')
-				_, err = out.Write(row)
-				return err
-			}, events.DecodeEnvelope)
+				if err != nil {
+					return err
+				}
+				return out.WriteByte('\n')
+			}, events.DecodeEnvelopeString)
 			return orRefused(refused, err)
 		},
 	}
@@ -65,7 +72,7 @@ to standard error. Exit status 1 if any was refused.
 ` + eventLines,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			decode := events.DecodeEnvelope
+			decode := events.DecodeEnvelopeString
 			if payload {
 				decode = decodeTyped
 			}
@@ -88,8 +95,8 @@ to standard error. Exit status 1 if any was refused.
 }
 
 // decodeTyped refuses also what has a type of the catalogue and not its payload.
-func decodeTyped(line []byte) (events.Envelope, error) {
-	env, err := events.DecodeEnvelope(line)
+func decodeTyped(line string) (events.Envelope, error) {
+	env, err := events.DecodeEnvelopeString(line)
 	if err != nil {
 		return env, err
 	}
@@ -133,7 +140,7 @@ func orRefused(refused int, err error) error {
 func eachEvent(
 	cmd *cobra.Command, args []string,
 	visit func(out *bufio.Writer, line int, env events.Envelope, err error) error,
-	decode func([]byte) (events.Envelope, error),
+	decode func(string) (events.Envelope, error),
 ) (refused, lines int, err error) {
 	in, err := openInput(cmd, args)
 	if err != nil {
@@ -141,6 +148,7 @@ func eachEvent(
 	}
 	defer func() { _ = in.Close() }() // opened to read
 	out := bufio.NewWriterSize(cmd.OutOrStdout(), 1<<16)
+	defer debug.SetMemoryLimit(debug.SetMemoryLimit(min(debug.SetMemoryLimit(-1), memoryBytes)))
 	r := lineReader{r: bufio.NewReaderSize(liveReader{in, out}, 1<<16)}
 	for {
 		line, err := r.next()
@@ -166,37 +174,39 @@ func eachEvent(
 
 var errLongLine = fmt.Errorf("the line is longer than %d bytes", maxLineBytes)
 
-// lineReader reads lines into one buffer.
-type lineReader struct {
-	r   *bufio.Reader
-	buf []byte
-}
+// lineReader reads lines.
+type lineReader struct{ r *bufio.Reader }
 
-// next returns the next line without its end, valid until the next call. A line above
-// the bound is errLongLine, and the next call reads the one after it. What follows the
-// last line end is a line, unless there is nothing.
-func (l *lineReader) next() ([]byte, error) {
-	l.buf = l.buf[:0]
-	long, some := false, false
-	for {
-		piece, err := l.r.ReadSlice('\n')
-		some = some || len(piece) > 0
-		if long = long || len(l.buf)+len(piece) > maxLineBytes+1; !long {
-			l.buf = append(l.buf, piece...)
+// next returns the next line without its end. A line above the bound is errLongLine, and
+// the next call reads the one after it. What follows the last line end is a line, unless
+// there is nothing.
+func (l lineReader) next() (string, error) {
+	// What does not fit into the reader's buffer is kept in pieces until the line is whole:
+	// one buffer that grows would need several times the line.
+	var pieces [][]byte
+	size := 0
+	piece, err := l.r.ReadSlice('\n')
+	for ; errors.Is(err, bufio.ErrBufferFull); piece, err = l.r.ReadSlice('\n') {
+		if size += len(piece); size > maxLineBytes {
+			pieces = nil
+		} else {
+			pieces = append(pieces, bytes.Clone(piece))
 		}
-		switch {
-		case errors.Is(err, bufio.ErrBufferFull):
-			continue
-		case err != nil && (!errors.Is(err, io.EOF) || !some):
-			return nil, err
-		}
-		line := bytes.TrimSuffix(l.buf, []byte("\n"))
-		if long || len(line) > maxLineBytes {
-			l.buf = nil
-			return nil, errLongLine
-		}
-		return line, nil
 	}
+	if err != nil && (!errors.Is(err, io.EOF) || size+len(piece) == 0) {
+		return "", err
+	}
+	piece = bytes.TrimSuffix(piece, []byte("\n"))
+	if size += len(piece); size > maxLineBytes {
+		return "", errLongLine
+	}
+	var line strings.Builder
+	line.Grow(size)
+	for _, p := range pieces {
+		line.Write(p)
+	}
+	line.Write(piece)
+	return line.String(), nil
 }
 
 // jsonText is a text as a JSON string.

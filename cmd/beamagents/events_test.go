@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -190,6 +191,47 @@ func TestEventsFromFilesAndStrangeInput(t *testing.T) {
 				t.Errorf("stdout %.300q, want %q", stdout, tc.stdout)
 			}
 		})
+	}
+}
+
+// A line needs a few times its length, whatever is in it: nothing is collected as garbage
+// in this count, so the peak is below it.
+func TestEventsProjectMemory(t *testing.T) {
+	const size = 2 << 20
+	fill := func(before, piece, after string) string {
+		return before + strings.Repeat(piece, (size-len(before)-len(after))/len(piece)) + after
+	}
+	payload := func(before, piece, after string) string {
+		return fill(`{"version":1,"type":"t","payload":`+before, piece, after+`}`)
+	}
+	nest := strings.Repeat(`{"":`, 120) + "0" + strings.Repeat("}", 120) + ","
+	for name, line := range map[string]string{
+		"text":                  fill(`{"version":1,"type":"text_delta","payload":{"text":"`, "x", `"}}`),
+		"escapes":               fill(`{"version":1,"type":"tool_end","payload":{"output":"`, `\n`, `","id":""}}`),
+		"canonical":             payload("[", `{"a":"x","b":1},`, `0]`),
+		"quotes":                payload(`["`, `\"`, `"]`),
+		"members not sorted":    payload("[", `{"b":1,"a":"x"},`, `0]`),
+		"one object, all equal": payload("{", `"":0,`, `"":1}`),
+		"nested":                payload("[", nest, `0]`),
+		"numbers":               payload("[", `1e15,`, `0]`),
+		"metadata":              fill(`{"version":1,"type":"error","payload":0,"metadata":[`, `{"b":1,"a":2},`, `0]}`),
+		"why a tool failed":     fill(`{"version":1,"type":"tool_end","payload":{"error_kind":{"type":"x","a":[`, `1,`, `0]}}}`),
+		"broken":                fill(`{"version":1,"type":"t","payload":[`, `1,`, `]}`),
+	} {
+		in := strings.NewReader(line)
+		var stderr bytes.Buffer
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		status := run([]string{"events", "project"}, in, io.Discard, &stderr)
+		runtime.ReadMemStats(&after)
+		if stderr.Len() > 0 || (status == 0) == (name == "broken") {
+			t.Errorf("%s: status %d, %s", name, status, stderr.String())
+		}
+		got := float64(after.TotalAlloc-before.TotalAlloc) / size
+		t.Logf("%s: %.1f times the line", name, got)
+		if got > 5 {
+			t.Errorf("%s: %.1f times the line is allocated, at most 5", name, got)
+		}
 	}
 }
 

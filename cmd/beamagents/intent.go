@@ -276,8 +276,9 @@ func newSign() *cobra.Command {
 		Long: `Sign ToolIntents: print each again, with a signature in place of any that it had.
 
 The input is one encoded ToolIntent, or with --delimited any number of them, each
-behind its length as a varint; so is the output. It stops at the first that cannot be
-read.
+behind its length as a varint; so is the output. It stops, with exit status 1, at the
+first that cannot be read or that has no intent_id, tool_name or entity_key. An empty
+input is refused, too.
 
 ` + keyringHelp + ` It is 2, too, if the keyring has no key ID.`,
 		Example: `  beamagents intent sign --keyring "file:$PWD/keys" --key-id k1 intent.binpb > signed.binpb
@@ -292,9 +293,17 @@ read.
 			if err != nil {
 				return err
 			}
+			input, err := openInput(cmd, args)
+			if err != nil {
+				return err
+			}
+			defer func() { err = errors.Join(err, input.Close()) }()
 			out := bufio.NewWriter(cmd.OutOrStdout())
 			defer func() { err = flush(out, err) }()
-			return eachIntent(cmd, args, out, delimited, func(in *pb.ToolIntent) error {
+			err = eachIntent(liveReader{input, out}, delimited, func(p place, in *pb.ToolIntent) error {
+				if field := missing(in); field != "" {
+					return &dataError{fmt.Errorf("%s: ToolIntent.%s is empty; set it before the intent is signed", p.at(0), field)}
+				}
 				signed, err := signer.Sign(in)
 				if err != nil {
 					return &dataError{err}
@@ -305,6 +314,10 @@ read.
 				}
 				return writeFrame(out, b, delimited)
 			})
+			if _, bad := errors.AsType[*dataError](err); !input.some && (err == nil || bad) {
+				return &dataError{errors.New("the input is empty; give the intent to sign")}
+			}
+			return err
 		},
 	}
 	cmd.Flags().StringVar(&ref, "keyring", "", "reference of the keyring: env:NAME or file:/PATH")
@@ -326,7 +339,8 @@ require all but ok, permissive all but ok and unsigned_intent, off none.
 
 The input is one encoded ToolIntent, or with --delimited any number of them, each
 behind its length as a varint. It stops at the first that cannot be read, with exit
-status 1.
+status 1. An empty input is one intent without any field, or with --delimited none; it is
+reported on standard error.
 
 ` + keyringHelp,
 		Example: `  beamagents intent verify --keyring "file:$PWD/keys" signed.binpb
@@ -341,21 +355,23 @@ status 1.
 			if err != nil {
 				return err
 			}
+			input, err := openInput(cmd, args)
+			if err != nil {
+				return err
+			}
+			defer func() { err = errors.Join(err, input.Close()) }()
 			out := bufio.NewWriter(cmd.OutOrStdout())
-			defer func() { err = flush(out, err) }()
 			refused := false
-			if err := eachIntent(cmd, args, out, delimited, func(in *pb.ToolIntent) error {
+			err = eachIntent(liveReader{input, out}, delimited, func(_ place, in *pb.ToolIntent) error {
 				outcome := ring.Verify(in)
 				refused = refused || !m.Accepts(outcome)
 				_, err := fmt.Fprintln(out, outcome)
 				return err
-			}); err != nil {
-				return err
+			})
+			if err == nil && refused {
+				err = &dataError{} // the words on stdout say which
 			}
-			if refused {
-				return &dataError{} // the words on stdout say which
-			}
-			return nil
+			return input.noteEmpty(cmd, flush(out, err))
 		},
 	}
 	cmd.Flags().StringVar(&ref, "keyring", "", "reference of the keyring: env:NAME or file:/PATH")
@@ -365,21 +381,29 @@ status 1.
 	return cmd
 }
 
-// eachIntent calls f, which writes to out, with the ToolIntents of the input, in order,
-// until it fails.
-func eachIntent(cmd *cobra.Command, args []string, out *bufio.Writer, delimited bool, f func(*pb.ToolIntent) error) (err error) {
-	input, err := openInput(cmd, args)
-	if err != nil {
-		return err
+// missing is the first field that in lacks and every intent has, or empty. Whoever signs
+// an intent without them vouches for nothing that could be executed.
+func missing(in *pb.ToolIntent) string {
+	switch {
+	case in.GetIntentId() == "":
+		return "intent_id"
+	case len(in.GetEntityKey()) == 0:
+		return "entity_key"
+	case in.GetToolName() == "":
+		return "tool_name"
 	}
-	defer func() { err = errors.Join(err, input.Close()) }()
-	return eachFrame(liveReader{input, out}, delimited, func(p place, frame []byte) error {
-		in := new(pb.ToolIntent)
-		if proto.Unmarshal(frame, in) != nil {
-			offset, fault := deadletter.Locate(frame, in)
+	return ""
+}
+
+// eachIntent calls f with the ToolIntents of the input, in order, until it fails.
+func eachIntent(in io.Reader, delimited bool, f func(p place, in *pb.ToolIntent) error) error {
+	return eachFrame(in, delimited, func(p place, frame []byte) error {
+		m := new(pb.ToolIntent)
+		if proto.Unmarshal(frame, m) != nil {
+			offset, fault := deadletter.Locate(frame, m)
 			return &dataError{fmt.Errorf("%s: %s", p.at(offset), fault)}
 		}
-		return f(in)
+		return f(p, m)
 	})
 }
 

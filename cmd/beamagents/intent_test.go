@@ -119,6 +119,12 @@ func TestIntentBadData(t *testing.T) {
 		"cache-key, null":           {`{"model":null,"messages":[]}`, cacheKey, `"model" is not text`},
 		"cache-key, another member": {`{"model":"m","messages":[],"seq":1}`, cacheKey, `"seq" is none of`},
 		"cache-key, another case":   {`{"model":"m","messages":[],"Tools":1}`, cacheKey, `"Tools" is none of`},
+		"sign, nothing":             {"", sign, "the input is empty; give the intent to sign"},
+		"sign, a stream of nothing": {"", append(sign, "--delimited"), "the input is empty; give the intent to sign"},
+		"sign, an empty intent":     {"\x00", append(sign, "--delimited"), "message 1 at byte 1: ToolIntent.intent_id is empty"},
+		"sign, no id":               {"\x12\x01k\x2a\x01t", sign, "message 1 at byte 0: ToolIntent.intent_id is empty; set it before the intent is signed"},
+		"sign, no key":              {"\x0a\x01i\x2a\x01t", sign, "message 1 at byte 0: ToolIntent.entity_key is empty"},
+		"sign, no tool":             {"\x09" + staged + "\x06" + staged[:6], append(sign, "--delimited"), "message 2 at byte 11: ToolIntent.tool_name is empty"},
 		"sign, no intent":           {"no protobuf", sign, "message 1 at byte 0: ToolIntent.signing_key_id is not valid"},
 		"sign, not UTF-8":           {"\x2a\x01\xff", sign, "ToolIntent.tool_name is not UTF-8"},
 		"sign, cut short":           {"\x05ab", append(sign, "--delimited"), "message 1 at byte 1: a message of 5 bytes is cut short after 2"},
@@ -167,10 +173,11 @@ func TestIntentBadCalls(t *testing.T) {
 func TestIntentBadKeyrings(t *testing.T) {
 	for name, tc := range map[string]struct{ text, want string }{
 		"no key":      {"# no key\n", "it holds no key"},
+		"a short key": {"k1=c2hvcnQ=\n", "line 1: the key has 5 bytes, fewer than 16; make one with: head -c 32 /dev/urandom | base64"},
 		"empty":       {"", "it holds no key"},
 		"no base64":   {"k1=x", "line 1: the key is not standard base64"},
-		"no id":       {"\n=b25l", "line 2: not of the form id=key"},
-		"a bad id":    {"k\t1=b25l", "line 1: the id holds a control character"},
+		"no id":       {"\n=b25lLCBvZiAxNiBieXRlcw==", "line 2: not of the form id=key"},
+		"a bad id":    {"k\t1=b25lLCBvZiAxNiBieXRlcw==", "line 1: the id holds a control character"},
 		"a long text": {strings.Repeat("#\n", 1<<20), "longer than"},
 	} {
 		path := filepath.Join(t.TempDir(), "ring")
@@ -193,11 +200,18 @@ func TestIntentBadKeyrings(t *testing.T) {
 	}
 }
 
-// keys writes a keyring of pairs of id and key, and returns its reference.
+// staged is an encoded intent with the fields that every intent has.
+const staged = "\x0a\x01i\x12\x01k\x2a\x01t"
+
+// keys writes a keyring of pairs of id and key, which are repeated until they are long
+// enough, and returns its reference.
 func keys(t *testing.T, pairs ...string) string {
 	t.Helper()
 	var text strings.Builder
 	for i := 0; i < len(pairs); i += 2 {
+		for len(pairs[i+1]) < 16 {
+			pairs[i+1] += pairs[i+1]
+		}
 		text.WriteString(pairs[i] + "=" + base64.StdEncoding.EncodeToString([]byte(pairs[i+1])) + "\n")
 	}
 	path := filepath.Join(t.TempDir(), "ring")
@@ -305,12 +319,32 @@ func TestIntentVerifyModes(t *testing.T) {
 		"permissive, forged":     {stream(string(forged), ok), "--mode permissive", "bad_signature\nok\n", 1},
 		"permissive, no key":     {stream(unknown), "--mode permissive", "unknown_signing_key\n", 1},
 		"off":                    {stream(ok, unsigned, string(forged), unknown), "--mode off", "ok\nunsigned_intent\nbad_signature\nunknown_signing_key\n", 0},
-		"no messages":            {"", "", "", 0},
+		"one":                    {stream(ok), "", "ok\n", 0},
 	} {
 		args := append([]string{"intent", "verify", "--keyring", ring, "--delimited"}, strings.Fields(tc.flags)...)
 		stdout, stderr, status := call(tc.stdin, args...)
 		if stdout != tc.want || stderr != "" || status != tc.status {
 			t.Errorf("%s: %q, %q, status %d; want %q, %d", name, stdout, stderr, status, tc.want, tc.status)
+		}
+	}
+}
+
+// Verifying nothing is no success in silence.
+func TestIntentVerifyNothing(t *testing.T) {
+	ring, file := keys(t, "k1", "one"), filepath.Join(t.TempDir(), "empty")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for flags, want := range map[string]result{
+		"--delimited":                    {0, "", "beamagents: the input is empty\n"},
+		"--delimited " + file:            {0, "", "beamagents: the input is empty\n"},
+		"":                               {1, "unsigned_intent\n", "beamagents: the input is empty\n"},
+		"--mode permissive":              {0, "unsigned_intent\n", "beamagents: the input is empty\n"},
+		"--mode off --delimited " + file: {0, "", "beamagents: the input is empty\n"},
+	} {
+		args := append([]string{"intent", "verify", "--keyring", ring}, strings.Fields(flags)...)
+		if got := runWith("", args...); got != want {
+			t.Errorf("%s: %+v, want %+v", flags, got, want)
 		}
 	}
 }
@@ -325,7 +359,7 @@ func TestIntentSecretsAreNotPrinted(t *testing.T) {
 	}
 	good := keys(t, "k1", secret)
 	t.Setenv("BEAMAGENTS_TEST_KEYS", b64)
-	wire, err := proto.Marshal(&pb.ToolIntent{IntentId: "i"})
+	wire, err := proto.Marshal(&pb.ToolIntent{IntentId: "i", EntityKey: []byte("k"), ToolName: "t"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -22,7 +22,7 @@ func TestLiveStreams(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	signed, err := signer.Sign(&pb.ToolIntent{Seq: 7})
+	signed, err := signer.Sign(&pb.ToolIntent{IntentId: "i", EntityKey: []byte("k"), ToolName: "t"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,7 +43,7 @@ func TestLiveStreams(t *testing.T) {
 		"deadletter show":  {[]string{"deadletter", "show", "--delimited"}, 2, "\x03\x12\x01r", "{\"reason\":\"r\"}\n"},
 		"events project":   {[]string{"events", "project"}, 2, "\n", "{\"error\":\"expected a value at byte 0\"}\n"},
 		"events check":     {[]string{"events", "check"}, 1, "\n", "line 1: expected a value at byte 0\n"},
-		"intent sign":      {[]string{"intent", "sign", "--keyring", ring, "--key-id", "k1", "--delimited"}, 2, seven, framed(t, string(signedBytes))},
+		"intent sign":      {[]string{"intent", "sign", "--keyring", ring, "--key-id", "k1", "--delimited"}, 2, framed(t, staged), framed(t, string(signedBytes))},
 		"intent verify":    {[]string{"intent", "verify", "--keyring", ring, "--delimited"}, 2, framed(t, string(signedBytes)), "ok\n"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -158,10 +158,35 @@ func checkHelp(root *cobra.Command, stdout io.Writer) *error {
 	return &failed
 }
 
-// openInput returns the FILE argument of a command, or standard input.
-func openInput(cmd *cobra.Command, args []string) (io.ReadCloser, error) {
+// An input is what a command reads: the FILE argument, or standard input.
+type input struct {
+	io.ReadCloser
+	some bool // whether there was a byte in what has been read
+}
+
+func (in *input) Read(p []byte) (int, error) {
+	n, err := in.ReadCloser.Read(p)
+	in.some = in.some || n > 0
+	return n, err
+}
+
+// noteEmpty tells on standard error that the input was empty, which is more often a fault
+// in front of the command than what was meant. It is for a command that has read all of
+// its input and says nothing else there. It returns err, the command's own result, or why
+// the note could not be written.
+func (in *input) noteEmpty(cmd *cobra.Command, err error) error {
+	if in.some || err != nil && err.Error() != "" {
+		return err
+	}
+	if _, failed := fmt.Fprintln(cmd.ErrOrStderr(), "beamagents: the input is empty"); failed != nil {
+		return failed
+	}
+	return err
+}
+
+func openInput(cmd *cobra.Command, args []string) (*input, error) {
 	if len(args) == 0 || args[0] == "-" {
-		return io.NopCloser(cmd.InOrStdin()), nil
+		return &input{ReadCloser: io.NopCloser(cmd.InOrStdin())}, nil
 	}
 	f, err := os.Open(args[0])
 	if err != nil {
@@ -170,5 +195,5 @@ func openInput(cmd *cobra.Command, args []string) (io.ReadCloser, error) {
 	if info, err := f.Stat(); err == nil && info.IsDir() {
 		return nil, errors.Join(fmt.Errorf("%s is a folder", args[0]), f.Close())
 	}
-	return f, nil
+	return &input{ReadCloser: f}, nil
 }

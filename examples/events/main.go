@@ -48,13 +48,13 @@ func main() {
 		fmt.Fprintln(os.Stderr, "events:", err)
 		os.Exit(2)
 	}
+	log.LogLevel = "warn" // at "info" the embedded runner reports every step it takes
+	beam.Init()           // does not return in a worker, which has no flag of ours
 	o.runner = *runners.Runner
 	if err := o.validate(flag.Args()); err != nil {
 		fmt.Fprintln(os.Stderr, "events:", err)
 		os.Exit(2)
 	}
-	log.LogLevel = "warn" // at "info" the embedded runner reports every step it takes
-	beam.Init()
 	p, s := beam.NewPipelineWithRoot()
 	build(s, o)
 	graph.WriteIfAsked(p)
@@ -114,14 +114,16 @@ func run(ctx context.Context, p *beam.Pipeline, o options, stdout io.Writer) err
 
 // build is the pipeline.
 func build(s beam.Scope, o options) {
-	decoded := transforms.DecodeEvents(s, readLines(s, o.input))
+	decoded := transforms.DecodeEvents(s, readEvents(s, o.input))
 	bySession := transforms.EventsToEnvelopes(s, decoded.Events)
 	traced := transforms.EventsToTraces(s, decoded.Events)
 	letters := beam.Flatten(s, decoded.Errors, bySession.Errors, traced.Errors,
 		transforms.DeadLetteredCommands(s, decoded.Events))
 
-	writeLines(s, o.out, timelinesFile, timelines(s, bySession.Envelopes))
-	writeLines(s, o.out, toolsFile, toolStatistics(s, traced.Traces))
-	writeLines(s, o.out, tracesFile, beam.ParDo(s, &traceLineFn{}, traced.Traces))
-	writeLines(s, o.out, deadLettersFile, letterLines(s, letters))
+	transforms.WriteFolder(s, o.out, map[string]beam.PCollection{
+		timelinesFile:   timelines(s, bySession.Envelopes),
+		toolsFile:       toolStatistics(s, traced.Traces),
+		tracesFile:      traced.Traces,
+		deadLettersFile: eachLetterOnce(s, letters),
+	})
 }

@@ -9,6 +9,7 @@ import (
 	"unicode"
 
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/core/graph/mtime"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"
 
 	"github.com/beamagents/beamagents-go/pkg/events"
@@ -37,13 +38,14 @@ type moment struct {
 	event    events.Envelope
 }
 
-func (*timelineFn) ProcessElement(session []byte, next func(**pb.AgentEnvelope) bool) (string, error) {
+// ProcessElement puts a story at the time of its first event.
+func (*timelineFn) ProcessElement(session []byte, next func(**pb.AgentEnvelope) bool) (beam.EventTime, string, error) {
 	var moments []moment
 	var carrier *pb.AgentEnvelope
 	for next(&carrier) {
 		env, err := events.DecodeEnvelope(carrier.GetExternalEvent())
 		if err != nil {
-			return "", err
+			return 0, "", err
 		}
 		m := moment{ms: carrier.GetEventTimeMs(), text: string(carrier.GetExternalEvent()), event: env}
 		run, _ := env.Metadata.Get("run_id")
@@ -63,7 +65,7 @@ func (*timelineFn) ProcessElement(session []byte, next func(**pb.AgentEnvelope) 
 		fmt.Fprintf(&story, "\n%9d ms  %-8s %4d  %-24s %s", m.ms-moments[0].ms, oneLine(m.run, 20), m.sequence,
 			oneLine(m.event.Type, 40), describe(m.event.Project()))
 	}
-	return story.String(), nil
+	return mtime.FromMilliseconds(moments[0].ms), story.String(), nil
 }
 
 // describe says what an event is about, in a few words.

@@ -49,7 +49,7 @@ func newDeskFn() *deskFn {
 // ProcessElement is one event. What is wrong with the event is a dead letter; what is
 // wrong with the state fails the bundle, which leaves it untouched.
 func (f *deskFn) ProcessElement(
-	sp beamstate.Provider, tp timers.Provider, _ []byte, env *pb.AgentEnvelope,
+	w beam.Window, sp beamstate.Provider, tp timers.Provider, _ []byte, env *pb.AgentEnvelope,
 	_ func(beam.EventTime, string), errs func(*pb.ActivationErrorRecord),
 ) error {
 	e, err := decodeEvent(env.GetExternalEvent())
@@ -90,7 +90,7 @@ func (f *deskFn) ProcessElement(
 	if err := stored.Put(c); err != nil {
 		return err
 	}
-	return errors.Join(f.TTL.Touch(sp, tp, now, idle), stored.Commit(), topics.Commit())
+	return errors.Join(f.TTL.Touch(sp, tp, w, now, idle), stored.Commit(), topics.Commit())
 }
 
 // OnTimer is the end of a customer's idle time. It has the emitters of ProcessElement.
@@ -144,10 +144,8 @@ type summary struct {
 	TopicBytes   int64    `json:"topic_bytes"`
 }
 
-// event is what a customer did: a line of the input.
+// event is what a customer did, the event of an envelope.
 type event struct {
-	Customer string `json:"customer"`
-	TimeMS   int64  `json:"time_ms"`
 	// From is who wrote, "Name <address>", in some events.
 	From string `json:"from"`
 	// Topic and Note, and an attachment of so many KiB, are what is to be remembered.

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/core/graph/window"
 	beamstate "github.com/apache/beam/sdks/v2/go/pkg/beam/core/state"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/core/timers"
 	"github.com/google/go-cmp/cmp"
@@ -77,7 +78,7 @@ func (d *desk) element(ms int64, e map[string]any) beamtest.Call {
 		Payload: &pb.AgentEnvelope_ExternalEvent{ExternalEvent: b},
 	}
 	return func(sp beamstate.Provider, tp timers.Provider) error {
-		return d.fn.ProcessElement(sp, tp, env.EntityKey, env, d.emit, d.errs)
+		return d.fn.ProcessElement(window.GlobalWindow{}, sp, tp, env.EntityKey, env, d.emit, d.errs)
 	}
 }
 

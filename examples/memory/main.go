@@ -1,5 +1,5 @@
-// Memory is a support desk that remembers its customers: it reads events of customers
-// from a file, keeps a bounded memory of topics and a record for each customer, of a
+// Memory is a support desk that remembers its customers: it reads envelopes with events of
+// customers from a file, keeps a bounded memory of topics and a record for each customer, of a
 // version that changed its shape, and forgets those who stay away.
 //
 //	go run ./examples/memory --input FILE --out DIR [--runner prism] [--fingerprint FILE]
@@ -36,7 +36,7 @@ type options struct {
 
 func main() {
 	var o options
-	flag.StringVar(&o.input, "input", "", "file of events, one a line")
+	flag.StringVar(&o.input, "input", "", "file of envelopes with events, one a line")
 	flag.StringVar(&o.out, "out", "", "folder for the outputs, created if need be")
 	flag.CommandLine.Init("memory", flag.ContinueOnError) // or a wrong flag prints the usage, too
 	flag.CommandLine.SetOutput(io.Discard)
@@ -48,13 +48,13 @@ func main() {
 		fmt.Fprintln(os.Stderr, "memory:", err)
 		os.Exit(2)
 	}
+	log.LogLevel = "warn" // at "info" the embedded runner reports every step it takes
+	beam.Init()           // does not return in a worker, which has no flag of ours
 	o.runner = *runners.Runner
 	if err := o.validate(flag.Args()); err != nil {
 		fmt.Fprintln(os.Stderr, "memory:", err)
 		os.Exit(2)
 	}
-	log.LogLevel = "warn" // at "info" the embedded runner reports every step it takes
-	beam.Init()
 	slog.SetDefault(slog.New(quietEnd{slog.Default().Handler()}))
 	p, s := beam.NewPipelineWithRoot()
 	build(s, o)
@@ -110,12 +110,13 @@ func run(ctx context.Context, p *beam.Pipeline, o options, stdout io.Writer) err
 
 // build is the pipeline.
 func build(s beam.Scope, o options) {
-	raw, unreadable := readEvents(s, o.input)
-	parsed := transforms.ParseEnvelopes(s, transforms.ParseParams{}, raw)
-	keyed := transforms.KeyByEntity(s, parsed.Envelopes)
+	read := transforms.ReadEnvelopes(s, transforms.ReadParams{}, o.input)
+	keyed := transforms.KeyByEntity(s, read.Envelopes)
 	// By pointer: its cells keep the handles of the call that is running.
 	summaries, refused := beam.ParDo2(s.Scope("Desk"), newDeskFn(), keyed)
 
-	writeLines(s, o.out, customersFile, summaries)
-	writeLines(s, o.out, deadLettersFile, beam.ParDo(s, &letterLineFn{}, beam.Flatten(s, unreadable, parsed.Errors, refused)))
+	transforms.WriteFolder(s, o.out, map[string]beam.PCollection{
+		customersFile:   summaries,
+		deadLettersFile: beam.Flatten(s, read.Errors, refused),
+	})
 }

@@ -85,19 +85,23 @@ func TestSampleIsAsTheReadmeSays(t *testing.T) {
 // Lines that are no events are dead letters as they came in; the rest is processed.
 func TestBrokenLines(t *testing.T) {
 	input, out := filepath.Join(t.TempDir(), "events.jsonl"), t.TempDir()
-	lines := "\n{\"customer\":\"a\"\n[1]\r\n{\"topic\":\"b\"}\n{\"customer\":\"a\",\"topic\":\"b\"} \n{\"customer\":7}"
+	lines := "\n{\"key\":\"a\"\n[1]\r\n{\"external_event\":7}\n" +
+		"{\"key\":\"a\",\"external_event\":{\"topic\":\"b\"}} \n{\"key\":\"a\",\"external_event\":{\"topic\":7}}"
 	if err := os.WriteFile(input, []byte(lines), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	stdout, stderr, status := program(t, "--input", input, "--out", out)
 	want := "customer  name  events  migrated  evicted  remembered\n" +
 		"\"a\"       \"\"    1       -         -        0 KiB: [\"b\"]\n" +
-		"dead letters\n  malformed_envelope          4\n  total                       4\n"
+		"dead letters\n  function_error              1\n  malformed_envelope          3\n  total                       4\n"
 	if status != 0 || stderr != "" || stdout != want {
 		t.Errorf("status %d, stderr %q, stdout\n%s, want\n%s", status, stderr, stdout, want)
 	}
 	letters := readFile(t, filepath.Join(out, deadLettersFile))
-	for _, text := range []string{"line 2: unexpected end", "line 3: json: cannot unmarshal array", "line 4: an event without a customer", "line 6: json"} {
+	for _, text := range []string{
+		"events.jsonl, line 2: the JSON is cut short", "events.jsonl, line 3: an array, want an object", "events.jsonl, line 4: external_event: ",
+		"cannot unmarshal number into Go struct field event.topic",
+	} {
 		if !strings.Contains(letters, text) {
 			t.Errorf("no %q in\n%s", text, letters)
 		}

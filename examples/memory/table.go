@@ -22,6 +22,7 @@ func printTable(w io.Writer, dir string) error {
 	if err != nil {
 		return err
 	}
+	slices.SortFunc(customers, func(a, b summary) int { return strings.Compare(a.Customer, b.Customer) })
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "customer\tname\tevents\tmigrated\tevicted\tremembered")
 	for _, c := range customers {

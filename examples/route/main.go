@@ -1,8 +1,7 @@
 // Route is the main job: it reads AgentEnvelopes from a file, parses, keys and routes
 // them, and writes each kind, and the dead letters, to a folder of its own.
 //
-//	go run ./examples/route --input FILE --out DIR [--format jsonl|delimited] [--runner prism|direct]
-//	    [--fingerprint FILE]
+//	go run ./examples/route --input FILE --out DIR [--runner prism|direct] [--fingerprint FILE]
 //
 // It ends with a table of counts. Exit status: 0 when the pipeline ran, dead letters
 // or not, or the fingerprint was written; 1 when it failed; 2 for a wrong flag, a
@@ -17,7 +16,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -32,36 +30,32 @@ import (
 	"github.com/beamagents/beamagents-go/pkg/transforms"
 )
 
-// exampleNamespace is the namespace of this example's own counter.
-const exampleNamespace = "beam_agents.examples.route"
-
 // options are the flags, checked.
 type options struct {
-	input, out, format, runner string
-	info                       fs.FileInfo // of the input
+	input, out, runner string
+	info               fs.FileInfo // of the input
 }
 
 func main() {
 	var o options
-	flag.StringVar(&o.input, "input", "", "file of AgentEnvelopes")
+	flag.StringVar(&o.input, "input", "", "file of AgentEnvelopes: .jsonl, JSON, one a line; or .binpb, each after its length as a varint")
 	flag.StringVar(&o.out, "out", "", "folder for the outputs, created if need be")
-	flag.StringVar(&o.format, "format", "", "jsonl (protobuf JSON, one a line) or delimited (varint length and bytes); by default from the file's name")
 	flag.Usage = func() {
-		fmt.Fprintln(os.Stderr, "usage: route --input FILE --out DIR [--format jsonl|delimited] [--runner prism|direct] [--fingerprint FILE]")
-		for _, name := range []string{"input", "out", "format"} {
+		fmt.Fprintln(os.Stderr, "usage: route --input FILE --out DIR [--runner prism|direct] [--fingerprint FILE]")
+		for _, name := range []string{"input", "out"} {
 			fmt.Fprintf(os.Stderr, "  --%-8s %s\n", name, flag.Lookup(name).Usage)
 		}
 		fmt.Fprintln(os.Stderr, "  --fingerprint "+flag.Lookup("fingerprint").Usage)
 		fmt.Fprintln(os.Stderr, "  --runner   prism, the embedded runner (default), or direct, Beam's legacy one")
 	}
 	flag.Parse()
+	log.LogLevel = "warn" // at "info" the embedded runner reports every step it takes
+	beam.Init()           // does not return in a worker, which has no flag of ours
 	o.runner = *runners.Runner
 	if err := o.validate(flag.Args()); err != nil {
 		fmt.Fprintln(os.Stderr, "route:", err)
 		os.Exit(2)
 	}
-	log.LogLevel = "warn" // at "info" the embedded runner reports every step it takes
-	beam.Init()
 	p, s := beam.NewPipelineWithRoot()
 	build(s, o)
 	graph.WriteIfAsked(p)
@@ -91,19 +85,6 @@ func (o *options) validate(args []string) error {
 	if o.runner != "prism" && o.runner != "direct" {
 		return fmt.Errorf("--runner %q is not in this binary: use prism or direct", o.runner)
 	}
-	if o.format == "" {
-		switch ext := filepath.Ext(o.input); ext {
-		case ".jsonl", ".ndjson":
-			o.format = formatJSONL
-		case ".binpb", ".pb":
-			o.format = formatDelimited
-		default:
-			return fmt.Errorf("cannot tell the format of %s from its name: set --format to jsonl or delimited", o.input)
-		}
-	}
-	if o.format != formatJSONL && o.format != formatDelimited {
-		return fmt.Errorf("--format %q is unknown: use jsonl or delimited", o.format)
-	}
 	info, err := os.Stat(o.input)
 	switch {
 	case err != nil:
@@ -131,29 +112,27 @@ func run(ctx context.Context, p *beam.Pipeline, o options, stdout io.Writer) err
 
 // build is the pipeline.
 func build(s beam.Scope, o options) {
-	raw, unframed := readEnvelopes(s, o.input, o.format)
-	parsed := transforms.ParseEnvelopes(s, transforms.ParseParams{}, raw)
-	keyed := transforms.KeyByEntity(s, parsed.Envelopes)
+	read := transforms.ReadEnvelopes(s, transforms.ReadParams{}, o.input)
+	keyed := transforms.KeyByEntity(s, read.Envelopes)
 	routed := transforms.Route(s, keyed)
-	letters := beam.Flatten(s, unframed, parsed.Errors, routed.Errors)
+	letters := beam.Flatten(s, read.Errors, routed.Errors)
 	encoded := transforms.EncodeErrors(s, transforms.EncodeErrorsParams{}, letters)
 
-	writeLines(s, o.out, eventsFile, beam.ParDo(s, &eventLineFn{}, routed.Events))
-	writeLines(s, o.out, toolResultsFile, beam.ParDo(s, &toolResultLineFn{}, routed.ToolResults))
-	writeLines(s, o.out, approvalsFile, beam.ParDo(s, &approvalLineFn{}, routed.Approvals))
-	writeLines(s, o.out, exportRequestsFile, beam.ParDo(s, &exportRequestLineFn{}, routed.ExportRequests))
-	writeLines(s, o.out, deadLettersFile, beam.ParDo(s, &letterLineFn{}, letters))
-	writeLines(s, o.out, tooLargeFile, beam.ParDo(s, &letterLineFn{}, encoded.TooLarge))
-	writeDelimited(s, o.out, deadLetterTopicFile, beam.DropKey(s, encoded.Encoded))
+	transforms.WriteFolder(s, o.out, map[string]beam.PCollection{
+		eventsFile:          beam.ParDo(s, eventEnvelope, routed.Events),
+		toolResultsFile:     beam.ParDo(s, toolResultEnvelope, routed.ToolResults),
+		approvalsFile:       beam.ParDo(s, approvalEnvelope, routed.Approvals),
+		exportRequestsFile:  beam.ParDo(s, exportRequestEnvelope, routed.ExportRequests),
+		deadLettersFile:     letters,
+		tooLargeFile:        encoded.TooLarge,
+		deadLetterTopicFile: encoded.Encoded,
+	})
 }
 
 // printCounts prints our counters: what was routed where, and what was not and why.
 func printCounts(w io.Writer, counters []metrics.CounterResult) error {
-	counts, leftOut := map[string]int64{}, int64(0)
+	counts := map[string]int64{}
 	for _, c := range counters {
-		if c.Key.Namespace == exampleNamespace {
-			leftOut += c.Result() // its only counter
-		}
 		if c.Key.Namespace == transforms.MetricsNamespace {
 			counts[c.Key.Name] += c.Result()
 		}
@@ -177,9 +156,6 @@ func printCounts(w io.Writer, counters []metrics.CounterResult) error {
 	}
 	section("routed", "envelopes_routed_", []string{"event", "tool_result", "approval", "export_request"})
 	section("dead letters", "errors_", reasons)
-	if leftOut > 0 {
-		fmt.Fprintf(&text, "%d routed envelopes have fields of a newer schema, which the .jsonl files leave out\n", leftOut)
-	}
 	_, err := io.WriteString(w, text.String())
 	return err
 }

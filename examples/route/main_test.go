@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/binary"
 	"encoding/json"
@@ -156,8 +155,7 @@ func keepsInputs(t *testing.T, format string, topic []byte, letters int) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// A line that was JSON is kept as the envelope that it stands for.
-		if (format == "binpb" || l.Code == deadletter.Unparsable) && !bytes.Contains(sample, l.Input) {
+		if !bytes.Contains(sample, l.Input) {
 			t.Errorf("%s: input %x is not in the sample", l.Code, l.Input)
 		}
 	}
@@ -186,10 +184,6 @@ func TestUsageErrors(t *testing.T) {
 	if err := os.WriteFile(file, []byte("{}\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	oddName := filepath.Join(dir, "in.csv")
-	if err := os.WriteFile(oddName, nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
 	blocked := filepath.Join(dir, "blocked")
 	if err := os.WriteFile(blocked, nil, 0o644); err != nil {
 		t.Fatal(err)
@@ -205,9 +199,7 @@ func TestUsageErrors(t *testing.T) {
 		"nothing":            {nil, "--input is missing"},
 		"no output":          {[]string{"--input", file}, "--out is missing"},
 		"missing file":       {[]string{"--input", filepath.Join(dir, "none.jsonl"), "--out", dir}, "no such file"},
-		"folder as a file":   {[]string{"--input", dir, "--format", "jsonl", "--out", dir}, "is not a file"},
-		"unknown format":     {[]string{"--input", file, "--format", "xml", "--out", dir}, `--format "xml" is unknown`},
-		"format not told":    {[]string{"--input", oddName, "--out", dir}, "set --format"},
+		"folder as a file":   {[]string{"--input", dir, "--out", dir}, "is not a file"},
 		"unwritable folder":  {[]string{"--input", file, "--out", filepath.Join(blocked, "out")}, "cannot write the outputs"},
 		"folder is a file":   {[]string{"--input", file, "--out", blocked}, "cannot write the outputs"},
 		"unknown runner":     {[]string{"--input", file, "--out", dir, "--runner", "spark"}, "use prism or direct"},
@@ -240,80 +232,24 @@ func TestOutputsOfAnEarlierRunGo(t *testing.T) {
 	}
 }
 
-// What JSON cannot say is said on the way out.
-func TestNewerFieldsAreCounted(t *testing.T) {
+// Fields of a newer schema go through, and into the readable files.
+func TestNewerFieldsStay(t *testing.T) {
 	newer := &pb.ToolResult{IntentId: "i"}
 	newer.ProtoReflect().SetUnknown([]byte{0xa0, 0x1f, 0x2a})
 	b, err := proto.Marshal(&pb.AgentEnvelope{Payload: &pb.AgentEnvelope_ToolResult{ToolResult: newer}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	in := filepath.Join(t.TempDir(), "in.binpb")
+	in, out := filepath.Join(t.TempDir(), "in.binpb"), t.TempDir()
 	if err := os.WriteFile(in, append(binary.AppendUvarint(nil, uint64(len(b))), b...), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	for _, runner := range []string{"prism", "direct"} {
-		stdout, stderr, status := route(t, "--input", in, "--out", t.TempDir(), "--runner", runner)
-		if status != 0 || !strings.HasSuffix(stdout, "\n1 routed envelopes have fields of a newer schema, which the .jsonl files leave out\n") {
-			t.Errorf("%s: status %d, %s%s", runner, status, stderr, stdout)
-		}
+	if _, stderr, status := route(t, "--input", in, "--out", out); status != 0 {
+		t.Fatalf("status %d: %s", status, stderr)
 	}
-}
-
-func TestReadJSONL(t *testing.T) {
-	good := `{"entityKey":"aw==","externalEvent":"e30="}`
-	for name, tc := range map[string]struct {
-		file    string
-		good    int
-		letters []string
-	}{
-		"empty":              {"", 0, nil},
-		"blank lines":        {"\n \n\r\n" + good + "\n\n", 1, nil},
-		"no newline at end":  {good, 1, nil},
-		"byte order mark":    {"\xef\xbb\xbf" + good + "\n", 1, nil},
-		"Windows lines":      {good + "\r\n" + good + "\r\n", 2, nil},
-		"broken first":       {"{\n" + good, 1, []string{"{|line 1 is not JSON: unexpected end of JSON input at byte 1"}},
-		"broken last":        {good + "\nx", 1, []string{"x|line 2 is not JSON: invalid character 'x' looking for beginning of value at byte 1"}},
-		"another JSON":       {`{"a":1}` + "\n[]", 0, []string{`{"a":1}|line 1 is JSON, but not an AgentEnvelope`, "[]|line 2 is JSON, but not an AgentEnvelope"}},
-		"two payloads":       {`{"externalEvent":"","approval":{}}`, 0, []string{`{"externalEvent":"","approval":{}}|line 1 is JSON, but not an AgentEnvelope`}},
-		"text not in UTF-8":  {"{\"approval\":{\"intentId\":\"\xff\"}}", 0, []string{"{\"approval\":{\"intentId\":\"\xff\"}}|line 1 is JSON, but not an AgentEnvelope"}},
-		"snake case is fine": {`{"entity_key":"aw==","external_event":""}`, 1, nil},
-	} {
-		emitted, letters := 0, []string(nil)
-		err := readJSONL(bufio.NewReader(strings.NewReader(tc.file)), func([]byte) { emitted++ },
-			func(input []byte, text string) error {
-				letters = append(letters, string(input)+"|"+text)
-				return nil
-			})
-		if err != nil || emitted != tc.good || strings.Join(letters, "\n") != strings.Join(tc.letters, "\n") {
-			t.Errorf("%s: %d emitted, letters %q, %v; want %d, %q", name, emitted, letters, err, tc.good, tc.letters)
-		}
-	}
-}
-
-func TestReadDelimited(t *testing.T) {
-	for name, tc := range map[string]struct {
-		file, emitted, letter string
-	}{
-		"empty":                     {"", "", ""},
-		"an empty message":          {"\x00\x01a", "|a|", ""},
-		"cut short":                 {"\x01a\x05xy", "a|", "\x05xy"},
-		"length cut short":          {"\x01a\x80", "a|", "\x80"},
-		"length of 1 EiB":           {"\x01a\x80\x80\x80\x80\x80\x80\x80\x80\x10rest", "a|", "\x80\x80\x80\x80\x80\x80\x80\x80\x10rest"},
-		"length above 64 bits":      {"\xff\xff\xff\xff\xff\xff\xff\xff\xff\xffrest", "", "\xff\xff\xff\xff\xff\xff\xff\xff\xff\xffrest"},
-		"length above 63 bits":      {"\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01rest", "", "\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01rest"},
-		"a message of 128 bytes":    {"\x80\x01" + strings.Repeat("a", 128), strings.Repeat("a", 128) + "|", ""},
-		"nothing where one is said": {"\x01", "", "\x01"},
-	} {
-		var emitted, letters string
-		err := readDelimited(bufio.NewReader(strings.NewReader(tc.file)), func(raw []byte) { emitted += string(raw) + "|" },
-			func(input []byte, _ string) error {
-				letters += string(input)
-				return nil
-			})
-		if err != nil || emitted != tc.emitted || letters != tc.letter {
-			t.Errorf("%s: emitted %q, letters %q, %v; want %q, %q", name, emitted, letters, err, tc.emitted, tc.letter)
-		}
+	const want = `{"tool_result":{"intent_id":"i","@unknown":"a01f2a"}}` + "\n"
+	if got := string(readFile(t, out, toolResultsFile)); got != want {
+		t.Errorf("%s, want %s", got, want)
 	}
 }
 
@@ -329,7 +265,7 @@ func TestFingerprint(t *testing.T) {
 	if status != 0 || stdout != "" || stderr != "" {
 		t.Fatalf("status %d, stdout %q, stderr %q", status, stdout, stderr)
 	}
-	again, _, _ := route(t, "--input", file, "--format", "jsonl", "--out", t.TempDir(), "--runner", "direct", "--fingerprint", "-")
+	again, _, _ := route(t, "--input", file, "--out", t.TempDir(), "--runner", "direct", "--fingerprint", "-")
 	written, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)

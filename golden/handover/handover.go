@@ -4,16 +4,16 @@
 //
 // A package that stores state has a test that writes it to a file, named by a [Writer].
 // [Writer.Frozen] finds that file in the folders of the releases, where `make freeze` has
-// put it. [Writer.Built] builds older commits and runs the test there.
+// put it. [Writer.Built] builds older commits, outside of the repository, to which it writes
+// nothing, and runs the test there.
 //
 // # Limits
 //
 // The fields of a Writer are known to the commits that were released: they never change.
-// Without git, Built skips.
+// Without the repository of this module, Built skips.
 package handover
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"os"
@@ -73,25 +73,22 @@ func root(t *testing.T) string {
 	}
 }
 
-// Built calls read with the file of each older build: of the last commit, and of each
-// release whose tag is in the repository. The last commit is skipped if it has no such
-// test yet.
+// Built calls read with the file of each older build: of the last commit that is not the
+// one under test, and of each release whose tag is in the repository. The last commit is
+// skipped if it has no such test yet.
 func (w Writer) Built(t *testing.T, read func(t *testing.T, file string)) {
 	t.Helper()
-	if _, err := git(t, "rev-parse", "--verify", "HEAD"); err != nil {
-		t.Skipf("no repository, so no older build: %v", err)
+	repo, err := openRepository(t.Context(), root(t))
+	if err != nil {
+		t.Skipf("there is no older build to compare with: %v", err)
 	}
-	// What git says is nothing that the cache of go test knows of; the files are.
-	if dir, err := git(t, "rev-parse", "--git-common-dir"); err == nil {
-		head, _ := os.ReadFile(filepath.Join(dir, "HEAD"))
-		branch := strings.TrimPrefix(strings.TrimSpace(string(head)), "ref: ")
-		for _, file := range []string{"packed-refs", branch} {
-			_, _ = os.ReadFile(filepath.Join(dir, file))
-		}
-		_, _ = os.ReadDir(filepath.Join(dir, "refs", "tags"))
+	base, err := repo.base()
+	if err != nil {
+		t.Fatal(err)
 	}
-	t.Run("HEAD", func(t *testing.T) {
-		file, err := w.build(t, "HEAD")
+	t.Run("last", func(t *testing.T) {
+		t.Logf("the older build is %s", base)
+		file, err := w.build(t, repo, base)
 		if errors.Is(err, errNoWriter) {
 			t.Skip(err)
 		} else if err != nil {
@@ -101,12 +98,12 @@ func (w Writer) Built(t *testing.T, read func(t *testing.T, file string)) {
 	})
 	for _, frozen := range w.frozen(t) {
 		tag := tagOf(frozen)
-		if _, err := git(t, "rev-parse", "--verify", "refs/tags/"+tag); err != nil {
+		if _, err := repo.git("rev-parse", "--verify", "refs/tags/"+tag); err != nil {
 			t.Logf("%s: the tag is not in this repository; what it froze is read all the same", tag)
 			continue
 		}
 		t.Run(tag, func(t *testing.T) {
-			file, err := w.build(t, "refs/tags/"+tag)
+			file, err := w.build(t, repo, "refs/tags/"+tag)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -118,16 +115,12 @@ func (w Writer) Built(t *testing.T, read func(t *testing.T, file string)) {
 var errNoWriter = errors.New("handover: the build does not write its state")
 
 // build lets the test of a commit write its file.
-func (w Writer) build(t *testing.T, ref string) (file string, err error) {
+func (w Writer) build(t *testing.T, repo repository, ref string) (file string, err error) {
 	t.Helper()
-	tree := filepath.Join(t.TempDir(), "tree")
-	if _, err := git(t, "worktree", "add", "--detach", tree, ref); err != nil {
+	tree := t.TempDir()
+	if err := repo.export(ref, tree); err != nil {
 		return "", err
 	}
-	defer func() {
-		_, removed := git(t, "worktree", "remove", "--force", tree)
-		err = errors.Join(err, removed)
-	}()
 	folder := filepath.Join(tree, filepath.FromSlash(w.Package))
 	if _, err := os.Stat(folder); err != nil {
 		return "", fmt.Errorf("%w: %s has no %s", errNoWriter, ref, w.Package)
@@ -157,16 +150,4 @@ func (w Writer) build(t *testing.T, ref string) (file string, err error) {
 		return "", err
 	}
 	return filepath.Join(dir, w.file()), nil
-}
-
-func git(t *testing.T, args ...string) (string, error) {
-	t.Helper()
-	var stderr bytes.Buffer
-	cmd := exec.CommandContext(t.Context(), "git", append([]string{"-c", "safe.directory=*"}, args...)...) //nolint:gosec // names of refs and folders
-	cmd.Stderr = &stderr
-	out, err := cmd.Output()
-	if err != nil {
-		return "", fmt.Errorf("git %v: %w: %s", args, err, &stderr)
-	}
-	return strings.TrimSpace(string(out)), nil
 }

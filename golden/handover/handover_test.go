@@ -6,7 +6,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -35,79 +34,64 @@ func TestWrite(t *testing.T) {
 `, text)
 }
 
-// repository is one whose commits are the tags of these contents of the test's file, in
-// order. Without any, there is no package.
-func repository(t *testing.T, tags [][2]string) {
+// tagged makes a repository whose commits are the tags of these contents of the test's
+// file, in order. Before them there is one without the package.
+func tagged(t *testing.T, tags [][2]string) repository {
 	t.Helper()
-	dir := t.TempDir()
-	t.Chdir(dir)
-	command := func(args ...string) {
+	if _, err := exec.LookPath("git"); err != nil {
+		t.Skipf("there is no git: %v", err)
+	}
+	r := newRepository(t, ourModule+"\n\ngo 1.26\n", "x")
+	git := func(args ...string) {
 		t.Helper()
-		cmd := exec.Command("git", append([]string{"-c", "user.name=A", "-c", "user.email=a@example.test", "-c", "commit.gpgsign=false"}, args...)...)
-		if out, err := cmd.CombinedOutput(); err != nil {
-			t.Skipf("no git: %v\n%s", err, out)
+		if _, err := r.git(append([]string{"-c", "user.name=n", "-c", "user.email=e@example.test", "-c", "commit.gpgsign=false"}, args...)...); err != nil {
+			t.Fatal(err)
 		}
 	}
-	write(t, "go.mod", "module example.test/store\n\ngo 1.26\n")
-	command("init", "-q")
-	command("add", ".")
-	command("commit", "-q", "-m", "empty")
-	command("tag", "empty")
+	git("tag", "empty")
 	for _, tag := range tags {
-		write(t, "store/store_test.go", tag[1])
-		command("add", ".")
-		command("commit", "-q", "-m", tag[0])
-		command("tag", tag[0])
+		r.write(t, "store/store_test.go", tag[1])
+		git("add", ".")
+		git("commit", "--quiet", "--no-verify", "-m", tag[0])
+		git("tag", tag[0])
 	}
-}
-
-func write(t *testing.T, file, text string) {
-	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	return r
 }
 
 func TestBuild(t *testing.T) {
-	repository(t, [][2]string{
+	repo := tagged(t, [][2]string{
 		{"without", "package store\n"},
 		{"broken", storing("x") + "}"},
 		{"failing", "package store\n\nimport \"testing\"\n\nfunc TestWrite(t *testing.T) { t.Fail() }\n"},
 		{"writing", storing("state")},
 	})
 	for _, ref := range []string{"empty", "without"} {
-		if _, err := writer.build(t, ref); !errors.Is(err, errNoWriter) {
+		if _, err := writer.build(t, repo, ref); !errors.Is(err, errNoWriter) {
 			t.Errorf("%s: %v; want that it does not write", ref, err)
 		}
 	}
 	for _, ref := range []string{"broken", "failing", "none"} {
-		if _, err := writer.build(t, ref); err == nil || errors.Is(err, errNoWriter) {
+		if _, err := writer.build(t, repo, ref); err == nil || errors.Is(err, errNoWriter) {
 			t.Errorf("%s: %v; want another error", ref, err)
 		}
 	}
-	file, err := writer.build(t, "HEAD")
+	file, err := writer.build(t, repo, "HEAD")
 	if err != nil {
 		t.Fatal(err)
 	}
 	if b, err := os.ReadFile(file); err != nil || string(b) != "state" {
 		t.Errorf("%q, %v", b, err)
 	}
-	if trees, err := git(t, "worktree", "list", "--porcelain"); err != nil || strings.Count(trees, "worktree ") != 1 {
-		t.Errorf("a worktree is left: %v\n%s", err, trees)
-	}
 }
 
-// The last commit, and the releases whose tags are there, are built; what was frozen is
+// The last commit before the code under test, and the releases whose tags are there, are built; what was frozen is
 // read whether there is a tag or not.
 func TestWhatIsRead(t *testing.T) {
-	repository(t, [][2]string{{"v0.1.0", storing("built 1")}, {"v0.3.0", storing("built 3")}, {"later", storing("built last")}})
-	write(t, "golden/release/v0.1.0/cells/cells.json", "frozen 1")
-	write(t, "golden/release/v0.2.0/cells/cells.json", "frozen 2")
-	write(t, "golden/release/v0.3.0/agents/agents.json", "of another writer")
-	t.Chdir("store")
+	repo := tagged(t, [][2]string{{"v0.1.0", storing("built 1")}, {"v0.3.0", storing("built 3")}, {"later", storing("built last")}, {"tested", storing("built now")}})
+	repo.write(t, "golden/release/v0.1.0/cells/cells.json", "frozen 1")
+	repo.write(t, "golden/release/v0.2.0/cells/cells.json", "frozen 2")
+	repo.write(t, "golden/release/v0.3.0/agents/agents.json", "of another writer")
+	t.Chdir(filepath.Join(repo.root, "store"))
 	var got []string
 	read := func(t *testing.T, file string) {
 		t.Helper()

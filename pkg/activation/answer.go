@@ -104,12 +104,11 @@ func sameCall(a, b *pb.ToolIntent) bool {
 }
 
 // remaining are the open intents without the one that was answered and, so that an
-// approval is used once, its escalations.
+// approval is used once, the escalations that stand for it.
 func (s *stepper) remaining(answered *pb.ToolIntent) []*pb.ToolIntent {
 	var open []*pb.ToolIntent
 	for _, in := range s.c.Pending {
-		escalated := intent.KindOf(answered) == intent.Approval && s.isEscalation(in) && sameCall(in, answered)
-		if in.GetIntentId() != answered.GetIntentId() && !escalated {
+		if s.answered(in).GetIntentId() != answered.GetIntentId() {
 			open = append(open, in)
 		}
 	}

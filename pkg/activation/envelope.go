@@ -22,8 +22,7 @@ import (
 // key of the element counts.
 func (r *Rules) Envelope(k *Key, env *pb.AgentEnvelope) (Step, error) {
 	s := r.step(k)
-	err := s.envelope(env)
-	return s.out, err
+	return s.done(s.envelope(env))
 }
 
 func (s *stepper) envelope(env *pb.AgentEnvelope) error {
@@ -66,10 +65,12 @@ func (s *stepper) checked(env *pb.AgentEnvelope, take func() error) error {
 		utf8.ValidString(env.GetExportRequest().GetRequestId()) {
 		return take()
 	}
-	return s.badText(env)
+	return s.refuse(env, deadletter.MalformedEnvelope, deadletter.Unparsable,
+		"the envelope has text that is not UTF-8; the input has U+FFFD in its place")
 }
 
-func (s *stepper) badText(env *pb.AgentEnvelope) error {
+// repaired is an envelope with U+FFFD in the place of text that is not UTF-8.
+func repaired(env *pb.AgentEnvelope) *pb.AgentEnvelope {
 	repair := func(text *string) { *text = strings.ToValidUTF8(*text, string(utf8.RuneError)) }
 	env = proto.CloneOf(env)
 	if m := env.GetToolResult(); m != nil {
@@ -83,8 +84,7 @@ func (s *stepper) badText(env *pb.AgentEnvelope) error {
 	if m := env.GetExportRequest(); m != nil {
 		repair(&m.RequestId)
 	}
-	return s.refuse(env, deadletter.MalformedEnvelope, deadletter.Unparsable,
-		"the envelope has text that is not UTF-8; the input has U+FFFD in its place")
+	return env
 }
 
 // event takes an external event: it runs, waits, or is refused.
@@ -114,7 +114,7 @@ func (s *stepper) waits(env *pb.AgentEnvelope, event []byte) error {
 	case id != 0 && slices.Contains(s.c.RecentEventIds, id):
 		s.count(EventsDuplicate)
 		return nil
-	case s.WhileSuspended == Reject:
+	case s.WhileSuspended == Reject && s.c.Continuation != nil:
 		return s.refuse(env, deadletter.Suspended, deadletter.Rejected, "the key is suspended, and WhileSuspended is Reject")
 	}
 	size := int64(proto.Size(env))
@@ -144,8 +144,7 @@ func (s *stepper) waits(env *pb.AgentEnvelope, event []byte) error {
 // Drain goes on with deferred events.
 func (r *Rules) Drain(k *Key) (Step, error) {
 	s := r.step(k)
-	err := s.drain(s.c.GetDrainNowMs())
-	return s.out, err
+	return s.done(s.drain(s.c.GetDrainNowMs()))
 }
 
 // drain runs deferred events, in the order of arrival, until one suspends, none is left,
@@ -179,7 +178,6 @@ func (s *stepper) drain(now int64) error {
 		}
 	}
 	if done == 0 && len(events) > 0 {
-		s.out.Rest = true
 		return nil
 	}
 	s.k.Deferred.Clear()
@@ -194,7 +192,6 @@ func (s *stepper) drain(now int64) error {
 	if s.c.DeferredCount == 0 {
 		s.c.DrainNowMs = 0
 	}
-	s.out.Rest = Rest(s.c)
 	return nil
 }
 
@@ -224,8 +221,8 @@ func (s *stepper) remember(id uint64) {
 	if id == 0 {
 		return
 	}
-	ids := append(s.c.RecentEventIds, id)
-	s.c.RecentEventIds = slices.Clone(ids[max(0, len(ids)-maxEventIDs):])
+	ids := append(slices.Clone(s.c.RecentEventIds), id)
+	s.c.RecentEventIds = ids[max(0, len(ids)-maxEventIDs):]
 	s.changed()
 }
 

@@ -5,7 +5,6 @@ import (
 	"math"
 
 	"github.com/beamagents/beamagents-go/pkg/agent"
-	"github.com/beamagents/beamagents-go/pkg/deadletter"
 	"github.com/beamagents/beamagents-go/pkg/memory"
 	"github.com/beamagents/beamagents-go/pkg/replay"
 	runtimepb "github.com/beamagents/beamagents-go/proto/beam_agents/runtime/v1"
@@ -22,7 +21,7 @@ const (
 	Reject
 )
 
-// Rules are the rules for one agent. Its fields are set; there are no defaults here.
+// Rules are the rules for one agent. All fields are set: [AgentParams] has the defaults.
 type Rules struct {
 	// Name is stored with a suspension, which resumes under this name only.
 	Name  string
@@ -78,13 +77,6 @@ type Key struct {
 	// Measure begins to measure an activation and returns what tells the time since then
 	// in ms. Nil is a clock that stands still.
 	Measure func() func() int64
-}
-
-// Failure is how code of the agent's author failed.
-type Failure struct {
-	Reason deadletter.Reason
-	Code   deadletter.Code
-	Text   string
 }
 
 // Step is what a step leaves besides the changed state.
@@ -171,6 +163,12 @@ type stepper struct {
 }
 
 func (r *Rules) step(k *Key) *stepper { return &stepper{Rules: r, k: k, c: k.Control} }
+
+// done is what the step has left.
+func (s *stepper) done(err error) (Step, error) {
+	s.out.Rest = Rest(s.c)
+	return s.out, err
+}
 
 func (s *stepper) changed() { s.k.Changed = true }
 

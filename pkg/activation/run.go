@@ -52,6 +52,16 @@ func (s *stepper) run(a *attempt) (ran bool, err error) {
 			fmt.Sprintf("agent %q has suspended the key, this one is %q", s.c.Continuation.GetAdapter(), s.Name))
 	}
 	if s.MaxActivationsPerHour > 0 && a.now/hourMS <= s.c.Hour && int(s.c.ActivationsInHour) >= s.MaxActivationsPerHour {
+		if a.names { // a duplicate is dropped, not refused
+			id, failure := s.eventID(a.trigger.Event)
+			switch {
+			case failure != nil:
+				return false, s.fail(a, failure, agent.Staged{})
+			case id != 0 && slices.Contains(s.c.RecentEventIds, id):
+				s.count(EventsDuplicate)
+				return true, nil
+			}
+		}
 		return false, s.failWith(a, deadletter.BudgetExceeded, deadletter.Activations,
 			fmt.Sprintf("%d activations of the key in an hour, the limit is %d", s.c.ActivationsInHour, s.MaxActivationsPerHour))
 	}
@@ -91,12 +101,11 @@ func (s *stepper) run(a *attempt) (ran bool, err error) {
 	// state that a later step changes.
 	var result struct {
 		outcome     agent.Outcome
-		err         error
+		failure     *Failure
 		name        uint64
 		duplicate   bool
 		traceParent string
 		version     uint32
-		restored    bool
 	}
 	recent := s.c.RecentEventIds
 	act := agent.Begin(start)
@@ -123,7 +132,9 @@ func (s *stepper) run(a *attempt) (ran bool, err error) {
 		snapshot := stored
 		if a.resumed && storedVersion != result.version {
 			enter("MigrateSnapshot")
-			if snapshot, result.err = s.migrate(storedVersion, result.version, bytes.Clone(stored)); result.err != nil {
+			var err error
+			if snapshot, err = s.migrate(storedVersion, result.version, bytes.Clone(stored)); err != nil {
+				result.failure = &Failure{Reason: deadletter.ActivationError, Code: deadletter.SnapshotVersion, Text: describe(err)}
 				return
 			}
 		}
@@ -131,8 +142,15 @@ func (s *stepper) run(a *attempt) (ran bool, err error) {
 		if act.Restore(snapshot) != nil {
 			return // the time is up
 		}
-		result.restored = true
-		result.outcome, result.err = s.Agent.Run(ctx, act)
+		outcome, err := s.Agent.Run(ctx, act)
+		// Here, because the methods of an error are the agent's code, too.
+		switch {
+		case err != nil:
+			result.failure = &Failure{Reason: deadletter.ActivationError, Code: codeOf(err), Text: describe(err)}
+		case outcome.Kind == agent.RejectOutcome:
+			result.failure = &Failure{Reason: deadletter.ActivationError, Code: deadletter.Rejected, Text: describe(outcome.Err)}
+		}
+		result.outcome = outcome
 	})
 	staged := act.End() // nothing that the agent still does has an effect
 	s.out.DurationsMS = append(s.out.DurationsMS, measured())
@@ -166,7 +184,7 @@ func (s *stepper) run(a *attempt) (ran bool, err error) {
 		s.count(EventsDuplicate)
 		return true, nil
 	}
-	if failure := s.judge(a, result.outcome, result.err, !result.restored, staged); failure != nil {
+	if failure := s.judge(a, result.outcome, result.failure, staged); failure != nil {
 		return false, s.fail(a, failure, staged)
 	}
 	keep = true
@@ -191,25 +209,21 @@ func (s *stepper) migrate(from, to uint32, snapshot []byte) ([]byte, error) {
 	return bytes.Clone(out), nil
 }
 
-// judge says why an activation whose code has returned fails all the same.
-func (s *stepper) judge(a *attempt, o agent.Outcome, err error, unread bool, staged agent.Staged) *Failure {
+// judge says why an activation whose code has returned fails all the same. Told is what the
+// agent's code has returned as a failure.
+func (s *stepper) judge(a *attempt, o agent.Outcome, told *Failure, staged agent.Staged) *Failure {
 	failed := func(code deadletter.Code, text string) *Failure {
 		return &Failure{Reason: deadletter.ActivationError, Code: code, Text: text}
 	}
-	if unread {
-		return failed(deadletter.SnapshotVersion, describe(err))
-	}
-	// What was refused when it was staged comes first: the agent may have ignored it.
-	for _, e := range []error{staged.Err, err} {
-		if e != nil {
-			return failed(codeOf(e), describe(e))
-		}
+	switch {
+	case staged.Err != nil: // first: the agent may have ignored it
+		return failed(codeOf(staged.Err), staged.Err.Error())
+	case told != nil:
+		return told
 	}
 	switch o.Kind {
 	case agent.DoneOutcome:
 		return nil
-	case agent.RejectOutcome:
-		return failed(deadletter.Rejected, describe(o.Err))
 	case agent.SuspendOutcome:
 		if o.Timeout.Milliseconds() < 1 {
 			return failed(deadletter.Failed, fmt.Sprintf("Suspend has a timeout of %v; use at least 1ms", o.Timeout))
@@ -324,9 +338,6 @@ func offset(staged agent.Staged, i int) *int64 {
 
 func (s *stepper) suspend(a *attempt, o agent.Outcome, staged agent.Staged, version uint32) {
 	c := s.c
-	if c.Continuation == nil {
-		c.ExpiredIntentIds = nil
-	}
 	c.Continuation = &pb.Continuation{
 		StateSchemaVersion: currentVersion,
 		Seq:                a.seq,
@@ -420,9 +431,12 @@ func timerInput(a *attempt) string { return fmt.Sprintf("%s@%d", DeadlineTag, a.
 // traceParent is the W3C form, version 00.
 var traceParentForm = regexp.MustCompile(`^00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$`)
 
-// letterOf is a dead letter of an envelope.
+// letterOf is a dead letter of an envelope. One that cannot be encoded is repaired.
 func (s *stepper) letterOf(env *pb.AgentEnvelope, reason deadletter.Reason, code deadletter.Code, text string) (deadletter.Letter, error) {
 	input, err := marshal(env)
+	if err != nil {
+		input, err = marshal(repaired(env))
+	}
 	if err != nil {
 		return deadletter.Letter{}, err
 	}

@@ -3,13 +3,13 @@ package activation_test
 import (
 	"cmp"
 	"context"
-	"encoding/hex"
 	"fmt"
+	"reflect"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
-	"google.golang.org/protobuf/encoding/prototext"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/beamagents/beamagents-go/pkg/activation"
@@ -26,17 +26,23 @@ import (
 // world is a runtime in memory: the state of one key as bytes, and everything that went
 // out.
 type world struct {
+	stored
+
 	t     *testing.T
 	rules *activation.Rules
 	key   string
-	// Stored bytes; a nil cell is empty.
-	control, memory, cache []byte
-	deferred               [][]byte
 
-	last     activation.Step // of the last step
+	last     activation.Step   // of the last step
+	sent     *pb.AgentEnvelope // the last one
+	live     *openKey          // nil outside of a bundle
 	effects  []activation.Effect
 	counters map[string]int
-	limit    time.Duration
+	limit    time.Duration // of a call of the agent's code
+
+	repeat              bool // runs each step twice, which must do the same
+	memoryErr, cacheErr error
+	measure             func() func() int64
+	bagReads, bagClears int
 }
 
 // defaults are the rules of the tests: those of RunAgent.
@@ -57,13 +63,17 @@ func newWorld(t *testing.T, a agent.Agent, change ...func(*activation.Rules)) *w
 }
 
 // bag holds deferred events.
-type bag struct{ events []*runtimepb.DeferredEvent }
+type bag struct {
+	w      *world
+	events []*runtimepb.DeferredEvent
+}
 
 func (b *bag) Events() ([]*runtimepb.DeferredEvent, error) {
+	b.w.bagReads++
 	return slices.SortedFunc(slices.Values(b.events), func(x, y *runtimepb.DeferredEvent) int { return cmp.Compare(x.Arrival, y.Arrival) }), nil
 }
 func (b *bag) Add(e *runtimepb.DeferredEvent) error { b.events = append(b.events, e); return nil }
-func (b *bag) Clear()                               { b.events = nil }
+func (b *bag) Clear()                               { b.w.bagClears++; b.events = nil }
 
 // step runs one step on the stored state, and stores what it leaves.
 func (w *world) step(run func(*activation.Rules, *activation.Key) (activation.Step, error)) activation.Step {
@@ -75,86 +85,178 @@ func (w *world) step(run func(*activation.Rules, *activation.Key) (activation.St
 	return step
 }
 
+// stored is the state of a key as bytes. A nil cell is empty.
+type stored struct {
+	control, memory, cache []byte
+	deferred               [][]byte
+}
+
 func (w *world) try(run func(*activation.Rules, *activation.Key) (activation.Step, error)) (activation.Step, error) {
 	w.t.Helper()
-	control := new(runtimepb.KeyControl)
-	w.decode(w.control, control)
-	before := proto.CloneOf(control)
-	events := new(bag)
-	for _, b := range w.deferred {
-		e := new(runtimepb.DeferredEvent)
-		w.decode(b, e)
-		events.events = append(events.events, e)
+	step, next, err := w.once(run)
+	if w.repeat {
+		again, nextAgain, errAgain := w.once(run)
+		if !reflect.DeepEqual(next, nextAgain) || w.bytesOf(step) != w.bytesOf(again) || fmt.Sprint(err) != fmt.Sprint(errAgain) {
+			w.t.Errorf("a step repeated from the same state differs:\n%q %v\n%q %v", say(step), err, say(again), errAgain)
+		}
 	}
-	var mem *memory.Memory
-	var cache *replay.Cache
-	k := &activation.Key{
-		Entity: []byte(w.key), Control: control, Deferred: events,
-		Memory: func() (*memory.Memory, error) {
-			if mem == nil {
-				mem = memory.New(w.memoryBlob(), 0)
-			}
-			return mem, nil
-		},
-		Cache: func() (*replay.Cache, error) {
-			if cache == nil {
-				blob := new(pb.LlmCacheBlob)
-				w.decode(w.cache, blob)
-				cache = replay.New(blob, 0)
-			}
-			return cache, nil
-		},
-		Stored: func() (*pb.MemoryBlob, *pb.LlmCacheBlob, error) {
-			var cacheBlob *pb.LlmCacheBlob
-			if w.cache != nil {
-				cacheBlob = new(pb.LlmCacheBlob)
-				w.decode(w.cache, cacheBlob)
-			}
-			return w.memoryBlob(), cacheBlob, nil
-		},
-		Call: func(f func(context.Context)) *activation.Failure {
-			switch result, text := isolate.Run(w.t.Context(), w.limit, f); result {
-			case isolate.Returned:
-				return nil
-			case isolate.Panicked:
-				return &activation.Failure{Reason: deadletter.ActivationError, Code: deadletter.Panicked, Text: text}
-			case isolate.Exited:
-				return &activation.Failure{Reason: deadletter.ActivationError, Code: deadletter.Exited}
-			default:
-				return &activation.Failure{Reason: deadletter.ActivationTimeout, Code: deadletter.Limit}
-			}
-		},
-	}
-	step, err := run(w.rules, k)
 	if err != nil {
 		return step, err
 	}
-	if !k.Changed && !proto.Equal(before, control) {
-		w.t.Errorf("control has changed and Changed is false:\n%v\n%v", before, control)
-	}
-	w.control = w.encode(control)
-	if mem != nil && mem.Changed() {
-		w.memory = nil
-		if !mem.Empty() {
-			w.memory = w.encode(mem.Blob())
-		}
-	}
-	if cache != nil && cache.Changed() {
-		w.cache = nil
-		if !cache.Empty() {
-			w.cache = w.encode(cache.Blob())
-		}
-	}
-	w.deferred = nil
-	for _, e := range events.events {
-		w.deferred = append(w.deferred, w.encode(e))
-	}
+	w.stored = next
 	w.last = step
 	w.effects = append(w.effects, step.Effects...)
 	for _, name := range step.Counters {
 		w.counters[name]++
 	}
 	return step, nil
+}
+
+// bytesOf is everything that a step leaves, as text.
+func (w *world) bytesOf(step activation.Step) string {
+	w.t.Helper()
+	var b strings.Builder
+	for _, e := range step.Effects {
+		fmt.Fprintf(&b, "%d ", e.AtMS)
+		switch {
+		case e.Intent != nil:
+			fmt.Fprintf(&b, "intent %x", w.encode(e.Intent))
+		case e.Trace != nil:
+			fmt.Fprintf(&b, "trace %x", w.encode(e.Trace))
+		case e.Snapshot != nil:
+			fmt.Fprintf(&b, "snapshot %x", w.encode(e.Snapshot))
+		case e.Error != nil:
+			fmt.Fprintf(&b, "error %x", w.encode(e.Error))
+		case e.Output != nil:
+			fmt.Fprintf(&b, "output %x", e.Output)
+		default:
+			w.t.Error("an effect without content")
+		}
+		b.WriteByte('\n')
+	}
+	fmt.Fprintln(&b, step.Counters, step.Rest)
+	return b.String()
+}
+
+// openKey is a key whose state was read, as a bundle keeps it.
+type openKey struct {
+	activation.Key
+
+	bag   *bag
+	mem   *memory.Memory
+	cache *replay.Cache
+}
+
+// open reads the stored state.
+func (w *world) open() *openKey {
+	w.t.Helper()
+	k := &openKey{bag: &bag{w: w}}
+	control := new(runtimepb.KeyControl)
+	w.decode(w.control, control)
+	for _, b := range w.deferred {
+		e := new(runtimepb.DeferredEvent)
+		w.decode(b, e)
+		k.bag.events = append(k.bag.events, e)
+	}
+	k.Key = activation.Key{
+		Entity: []byte(w.key), Control: control, Deferred: k.bag,
+		Memory: func() (*memory.Memory, error) {
+			if w.memoryErr != nil {
+				return nil, w.memoryErr
+			}
+			if k.mem == nil {
+				k.mem = memory.New(w.memoryBlob(), 0)
+			}
+			return k.mem, nil
+		},
+		Cache: func() (*replay.Cache, error) {
+			if w.cacheErr != nil {
+				return nil, w.cacheErr
+			}
+			if k.cache == nil {
+				blob := new(pb.LlmCacheBlob)
+				w.decode(w.cache, blob)
+				k.cache = replay.New(blob, 0)
+			}
+			return k.cache, nil
+		},
+		Stored: func() (mem *pb.MemoryBlob, cache *pb.LlmCacheBlob, err error) {
+			next := w.encodeKey(k)
+			if next.memory != nil {
+				mem = new(pb.MemoryBlob)
+				w.decode(next.memory, mem)
+			}
+			if next.cache != nil {
+				cache = new(pb.LlmCacheBlob)
+				w.decode(next.cache, cache)
+			}
+			return mem, cache, nil
+		},
+		Call:    func(f func(context.Context)) *activation.Failure { return call(w.t.Context(), w.limit, f) },
+		Measure: w.measure,
+	}
+	return k
+}
+
+func call(ctx context.Context, limit time.Duration, f func(context.Context)) *activation.Failure {
+	switch result, text := isolate.Run(ctx, limit, f); result {
+	case isolate.Returned:
+		return nil
+	case isolate.Panicked:
+		return &activation.Failure{Reason: deadletter.ActivationError, Code: deadletter.Panicked, Text: text}
+	case isolate.Exited:
+		return &activation.Failure{Reason: deadletter.ActivationError, Code: deadletter.Exited}
+	default:
+		return &activation.Failure{Reason: deadletter.ActivationTimeout, Code: deadletter.Limit}
+	}
+}
+
+// encodeKey is the state that a key would leave.
+func (w *world) encodeKey(k *openKey) stored {
+	w.t.Helper()
+	next := stored{control: w.encode(k.Control), memory: w.memory, cache: w.cache}
+	if k.mem != nil && k.mem.Changed() {
+		next.memory = nil
+		if !k.mem.Empty() {
+			next.memory = w.encode(k.mem.Blob())
+		}
+	}
+	if k.cache != nil && k.cache.Changed() {
+		next.cache = nil
+		if !k.cache.Empty() {
+			next.cache = w.encode(k.cache.Blob())
+		}
+	}
+	for _, e := range k.bag.events {
+		next.deferred = append(next.deferred, w.encode(e))
+	}
+	return next
+}
+
+// once runs a step and returns what it leaves.
+func (w *world) once(run func(*activation.Rules, *activation.Key) (activation.Step, error)) (activation.Step, stored, error) {
+	w.t.Helper()
+	k := w.live
+	if k == nil {
+		k = w.open()
+	}
+	before, changed := proto.CloneOf(k.Control), k.Changed
+	k.Changed = false
+	step, err := run(w.rules, &k.Key)
+	if err != nil {
+		return step, w.stored, err
+	}
+	if !k.Changed && !proto.Equal(before, k.Control) {
+		w.t.Errorf("control has changed and Changed is false:\n%v\n%v", before, k.Control)
+	}
+	k.Changed = k.Changed || changed
+	if step.Rest != activation.Rest(k.Control) {
+		w.t.Errorf("Step.Rest is %v, and of the state it is %v", step.Rest, activation.Rest(k.Control))
+	}
+	if w.live != nil {
+		return step, w.stored, nil // written at the end of the bundle
+	}
+	return step, w.encodeKey(k), nil
 }
 
 func (w *world) decode(b []byte, m proto.Message) {
@@ -182,8 +284,11 @@ func (w *world) memoryBlob() *pb.MemoryBlob {
 	return blob
 }
 
-// now is the control as it is stored.
+// now is the control as it is stored, or will be by the bundle.
 func (w *world) now() *runtimepb.KeyControl {
+	if w.live != nil {
+		return proto.CloneOf(w.live.Control)
+	}
 	c := new(runtimepb.KeyControl)
 	w.decode(w.control, c)
 	return c
@@ -191,6 +296,7 @@ func (w *world) now() *runtimepb.KeyControl {
 
 func (w *world) envelope(env *pb.AgentEnvelope) activation.Step {
 	w.t.Helper()
+	w.sent = env
 	return w.step(func(r *activation.Rules, k *activation.Key) (activation.Step, error) { return r.Envelope(k, env) })
 }
 
@@ -313,7 +419,30 @@ func run(f func(ctx context.Context, act *agent.Activation) (agent.Outcome, erro
 	return &agentFunc{f}
 }
 
-var (
-	_ = hex.EncodeToString
-	_ = prototext.Format
-)
+// pending compares what the suspension waits for, in control and continuation.
+func (w *world) pending(want ...*pb.ToolIntent) {
+	w.t.Helper()
+	var ids []string
+	for _, in := range want {
+		ids = append(ids, in.GetIntentId())
+	}
+	c := w.now()
+	var got []string
+	for _, in := range c.GetPending() {
+		got = append(got, in.GetIntentId())
+	}
+	if !slices.Equal(got, ids) || !slices.Equal(c.GetContinuation().GetPendingIntentIds(), ids) {
+		w.t.Errorf("pending are %q, in the continuation %q, want %q", got, c.GetContinuation().GetPendingIntentIds(), ids)
+	}
+}
+
+// same compares the state with an earlier one, byte for byte.
+func (w *world) same(before stored) {
+	w.t.Helper()
+	if fmt.Sprintf("%x", w.stored) != fmt.Sprintf("%x", before) {
+		was, is := new(runtimepb.KeyControl), new(runtimepb.KeyControl)
+		w.decode(before.control, was)
+		w.decode(w.control, is)
+		w.t.Errorf("the state has changed:\n%v\n%v", was, is)
+	}
+}

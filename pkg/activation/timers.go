@@ -24,8 +24,7 @@ const (
 // Timeout takes the timer that is due at [Deadline]. Without a suspension it does nothing.
 func (r *Rules) Timeout(k *Key) (Step, error) {
 	s := r.step(k)
-	err := s.timeout()
-	return s.out, err
+	return s.done(s.timeout())
 }
 
 func (s *stepper) timeout() error {
@@ -62,6 +61,9 @@ func (s *stepper) timeout() error {
 		}
 		if err := route.Validate(); err != nil {
 			return s.drop(due, deadletter.PolicyError, err.Error())
+		}
+		if n := len(route.Output); n > s.MaxOutputBytes {
+			return s.drop(due, deadletter.PolicyError, fmt.Sprintf("TimeoutPolicy returned an output of %d bytes, the limit is %d", n, s.MaxOutputBytes))
 		}
 	}
 	switch route.Kind {
@@ -130,10 +132,11 @@ func (s *stepper) deny(now int64, route agent.Route) error {
 
 func (s *stepper) drop(now int64, code deadletter.Code, text string) error {
 	s.traceTimeout(now, deadletter.HITLTimeout, string(code))
+	deadline := s.c.Continuation.GetDeadlineMs() // of which an expiry, that is one too many, is ahead
 	err := s.deadLetter(now, deadletter.Letter{
 		Reason: deadletter.HITLTimeout, Code: code, Error: text,
-		EntityKey: s.k.Entity, EventTimeMS: now, InputKind: deadletter.NoInput,
-		Position: deadletter.Position{Seq: new(s.c.Continuation.GetSeq()), DeadlineMS: new(s.c.Continuation.GetDeadlineMs())},
+		EntityKey: s.k.Entity, EventTimeMS: deadline, InputKind: deadletter.NoInput,
+		Position: deadletter.Position{Seq: new(s.c.Continuation.GetSeq()), DeadlineMS: &deadline},
 	})
 	if err != nil {
 		return err
@@ -182,8 +185,7 @@ func (s *stepper) escalate(now int64, route agent.Route) error {
 // events, is not cleared.
 func (r *Rules) Idle(k *Key) (Step, error) {
 	s := r.step(k)
-	err := s.idle()
-	return s.out, err
+	return s.done(s.idle())
 }
 
 func (s *stepper) idle() error {
@@ -191,8 +193,9 @@ func (s *stepper) idle() error {
 	if !ok {
 		return nil
 	}
-	if s.c.Continuation != nil {
-		// The mark lies behind the deadline: that is due, too.
+	// The mark lies behind the deadline, which is due, too, unless the TTL was off when the
+	// suspension began.
+	if due, suspended := Deadline(s.c); suspended && due <= mark {
 		if err := s.timeout(); err != nil {
 			return err
 		}

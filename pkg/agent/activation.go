@@ -27,10 +27,8 @@ var (
 	ErrTooManyIntents = errors.New("too many intents")
 	// ErrOutputTooLarge: outputs and intents of more bytes than AgentParams.MaxOutputBytes.
 	ErrOutputTooLarge = errors.New("output too large")
-	// ErrSnapshotTooLarge: a snapshot of more bytes than AgentParams.MaxSnapshotBytes.
-	ErrSnapshotTooLarge = errors.New("snapshot too large")
-	// ErrInvalidText: text that is not UTF-8 or not JSON, a tool name that is empty or
-	// longer than 1,024 bytes, arguments that are no JSON object.
+	// ErrInvalidText: text that is not UTF-8, a value that has no JSON, a name of a tool or
+	// in memory that is empty or longer than 1,024 bytes, arguments that are no JSON object.
 	ErrInvalidText = errors.New("invalid text")
 	// ErrNotApproved: ActApproved without an approval, or a second time.
 	ErrNotApproved = errors.New("nothing is approved")
@@ -90,7 +88,8 @@ type Staged struct {
 	Step       uint32 // the next one
 	// Offsets tells when each intent was staged, if Start.Offset is set.
 	Offsets []int64
-	// Err is the first call that was refused, and fails the activation.
+	// Err is the first call that was refused, and fails the activation. It wraps no error of
+	// the agent's: their methods must not run outside of the activation.
 	Err error
 	// StateErr is the error of Start.Memory, and fails the bundle.
 	StateErr error
@@ -212,17 +211,17 @@ func (a *Activation) ActApproved() error {
 }
 
 func (a *Activation) stage(kind intent.Kind, tool string, args any) error {
+	text, encodeErr := []byte("{}"), error(nil)
+	if args != nil {
+		text, encodeErr = encodeJSON(args) // without the lock: it may call methods of args
+	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.ended {
+	switch {
+	case a.ended:
 		return ErrActivationEnded
-	}
-	text := []byte("{}")
-	if args != nil {
-		var err error
-		if text, err = encodeJSON(args); err != nil {
-			return a.refuse(fmt.Errorf("agent: args of %q: %w: %w", tool, ErrInvalidText, err))
-		}
+	case encodeErr != nil:
+		return a.refuse(fmt.Errorf("agent: args of %q: %w: %s", tool, ErrInvalidText, encodeErr.Error()))
 	}
 	// Also for an approval: it is a tool call that is approved.
 	if text[0] != '{' {
@@ -312,7 +311,7 @@ func (a *Activation) Emit(value []byte) error {
 
 // EmitJSON stages the canonical JSON of v as an output.
 func (a *Activation) EmitJSON(v any) error {
-	b, err := encodeJSON(v)
+	b, err := encodeJSON(v) // without the lock: it may call methods of v
 	if err == nil {
 		return a.Emit(b)
 	}
@@ -321,7 +320,7 @@ func (a *Activation) EmitJSON(v any) error {
 	if a.ended {
 		return ErrActivationEnded
 	}
-	return a.refuse(fmt.Errorf("agent: output: %w: %w", ErrInvalidText, err))
+	return a.refuse(fmt.Errorf("agent: output: %w: %s", ErrInvalidText, err.Error()))
 }
 
 // SetAttribute adds an attribute to the trace event with which the activation ends. At

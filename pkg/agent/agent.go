@@ -93,8 +93,8 @@ func withoutReceiver(t reflect.Type) reflect.Type {
 	for i := 1; i < t.NumIn(); i++ {
 		in = append(in, t.In(i))
 	}
-	for i := range t.NumOut() {
-		out = append(out, t.Out(i))
+	for o := range t.Outs() {
+		out = append(out, o)
 	}
 	return reflect.FuncOf(in, out, t.IsVariadic())
 }
@@ -179,15 +179,16 @@ type Route struct {
 	Max     int
 }
 
-// Deny ends the suspension and emits output, unless that is empty.
+// Deny ends the suspension and emits output, unless that is empty. An output above
+// AgentParams.MaxOutputBytes drops the suspension with code policy_error.
 func Deny(output []byte) Route { return Route{Kind: DenyRoute, Output: output} }
 
 // Drop ends the suspension with a dead letter hitl_timeout, code dropped and this text.
 func Drop(reason string) Route { return Route{Kind: DropRoute, Reason: reason} }
 
 // Escalate asks again: an intent for the same tool and arguments as the oldest approval
-// that was not answered, with a new id, goes out with the channel in its trace event, and
-// the suspension goes on for timeout, at least 1 ms. Either intent can be answered. After
+// that was not answered, with a new id, goes out with the channel, 1 to 4,096 bytes, in its
+// trace event, and the suspension goes on for timeout, at least 1 ms. Either intent can be answered. After
 // limit escalations, 1 to [MaxEscalations], the suspension ends like Deny with
 // [DefaultTimeoutOutput].
 func Escalate(channel string, timeout time.Duration, limit int) Route {
@@ -205,8 +206,8 @@ func (r Route) Validate() error {
 		return nil
 	case EscalateRoute:
 		switch {
-		case r.Channel == "":
-			return errors.New("Escalate needs a channel")
+		case r.Channel == "" || len(r.Channel) > maxAttributeValue:
+			return fmt.Errorf("Escalate has a channel of %d bytes; use 1 to %d", len(r.Channel), maxAttributeValue)
 		case r.Timeout < time.Millisecond:
 			return fmt.Errorf("Escalate has a timeout of %v; use at least 1ms", r.Timeout)
 		case r.Max < 1 || r.Max > MaxEscalations:

@@ -27,7 +27,7 @@ func encodeJSON(v any) ([]byte, error) {
 	if !ok {
 		var err error
 		if text, err = strictjson.Marshal(v, encodeOptions); err != nil {
-			return nil, fmt.Errorf("encode %T as JSON: %w", v, err)
+			return nil, fmt.Errorf("encode %T as JSON: %s", v, err.Error()) // a text: the error is v's own perhaps
 		}
 	}
 	return canonjson.Canonicalize(nil, text)

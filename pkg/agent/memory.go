@@ -2,10 +2,13 @@ package agent
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 
 	"google.golang.org/protobuf/proto"
+
+	"github.com/beamagents/beamagents-go/pkg/memory"
 )
 
 // Get returns the value that the memory of the key has under name, and whether there is
@@ -51,9 +54,9 @@ func newMessage[T any](value *T) (proto.Message, bool) {
 
 // Put stores value under name in the memory of the key, as the most recently used entry.
 // When the memory exceeds 1 MiB of values the least recently used entries are evicted. A
-// value that is too large even alone is an error that wraps memory.ErrOverflow, and a name
-// that is empty, longer than 1,024 bytes or not UTF-8 one that wraps memory.ErrKey; then
-// nothing has changed.
+// value that is too large even alone is an error that wraps memory.ErrOverflow. A name that
+// is empty, longer than 1,024 bytes or not UTF-8, and a value that cannot be encoded, is an
+// error that wraps ErrInvalidText. After an error nothing has changed.
 func Put[T any](act *Activation, name string, value T) (err error) {
 	var b []byte
 	switch v := any(value).(type) {
@@ -67,7 +70,7 @@ func Put[T any](act *Activation, name string, value T) (err error) {
 		b, err = encodeJSON(value)
 	}
 	if err != nil {
-		return fmt.Errorf("agent: memory %q: %w", name, err)
+		return fmt.Errorf("agent: memory %q: %w: %w", name, ErrInvalidText, err)
 	}
 	return act.put(name, b)
 }
@@ -113,7 +116,10 @@ func (a *Activation) put(name string, b []byte) error {
 	if err != nil {
 		return err
 	}
-	if err := m.Put(name, b); err != nil {
+	switch err := m.Put(name, b); {
+	case errors.Is(err, memory.ErrKey):
+		return fmt.Errorf("agent: %w: %w", ErrInvalidText, err)
+	case err != nil:
 		return fmt.Errorf("agent: %w", err)
 	}
 	return nil

@@ -110,12 +110,20 @@ var ErrInjected = errors.New("beamtest: injected failure")
 
 // New returns an empty Kit for a DoFn with state, a pointer to a struct whose element is
 // a key and a value. The error is Beam's own if Beam would refuse the DoFn in a pipeline.
-func New(fn any) (*Kit, error) {
+func New(fn any) (k *Kit, err error) {
+	if reflect.ValueOf(fn).Kind() != reflect.Pointer {
+		return nil, fmt.Errorf("beamtest: %T is not a pointer to a DoFn: cells of a DoFn that is passed by value are copied for each call", fn)
+	}
+	defer func() {
+		if p := recover(); p != nil { // as beam.ParDo does with cells that it cannot store
+			k, err = nil, fmt.Errorf("beamtest: %v", p)
+		}
+	}()
 	dofn, err := graph.NewDoFn(fn, graph.NumMainInputs(graph.MainKv))
 	if err != nil {
 		return nil, fmt.Errorf("beamtest: %w", err)
 	}
-	k := &Kit{
+	k = &Kit{
 		cells:    map[string]*cell{},
 		families: map[string]timers.TimeDomain{},
 		state:    map[scope]map[addr][][]byte{},

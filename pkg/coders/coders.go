@@ -9,6 +9,7 @@ import (
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/core/graph/coder"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/beamagents/beamagents-go/pkg/deadletter"
 	runtimepb "github.com/beamagents/beamagents-go/proto/beam_agents/runtime/v1"
 	pb "github.com/beamagents/beamagents-go/proto/beam_agents/v1"
 )
@@ -39,8 +40,9 @@ func init() {
 // generated messages. Call it from an init function, with typed nil pointers: Beam
 // panics on a registration after beam.Init. Registering a type again changes nothing.
 //
-// Beam knows types by the short name of their Go package: two proto packages that
-// are both called v1 collide, and Beam panics. Give yours a name of its own.
+// Messages of two Go packages with the same short name, such as v1, each keep their
+// coder. Beam's own registrations of emitters and DoFns (register.Emitter1 and so on) do
+// not tell such packages apart: the last one wins, and bundles of the other one fail.
 func Register(messages ...proto.Message) {
 	for _, m := range messages {
 		t := reflect.TypeOf(m)
@@ -65,6 +67,10 @@ func encode(element beam.T) ([]byte, error) {
 	}
 	b, err := proto.MarshalOptions{Deterministic: true}.Marshal(m)
 	if err != nil {
+		// The error of protobuf names no field within a message.
+		if path := invalidText(m.ProtoReflect()); path != "" {
+			err = fmt.Errorf("%s: %w", path, ErrText)
+		}
 		return nil, fmt.Errorf("coders: encode %s: %w", m.ProtoReflect().Descriptor().FullName(), err)
 	}
 	return b, nil
@@ -80,8 +86,9 @@ func decode(t reflect.Type, b []byte) (beam.T, error) {
 	if decodeFast(m, b) {
 		return m, nil
 	}
-	if err := proto.Unmarshal(b, m); err != nil {
-		return nil, fmt.Errorf("coders: decode %s: %w", m.ProtoReflect().Descriptor().FullName(), err)
+	if proto.Unmarshal(b, m) != nil {
+		// The error of protobuf says neither where nor which field.
+		return nil, fmt.Errorf("coders: decode %s: %s", m.ProtoReflect().Descriptor().FullName(), deadletter.Explain(b, m))
 	}
 	return m, nil
 }

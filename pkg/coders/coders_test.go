@@ -157,8 +157,15 @@ func TestCoderRefuses(t *testing.T) {
 	texts := 0
 	for _, m := range travelling {
 		for path, broken := range eachText(m.ProtoReflect(), bad) {
-			if b, err := encodeElement(broken); err == nil {
+			b, err := encodeElement(broken)
+			if err == nil {
 				t.Errorf("%s.%s: encoded text that is not UTF-8 as %x", name(m), path, b)
+				continue
+			}
+			// The error names the field, in the words of CheckText.
+			want := strings.TrimPrefix(coders.CheckText(broken).Error(), "coders: ")
+			if !errors.Is(err, coders.ErrText) || !strings.Contains(err.Error(), "encode "+want) || !strings.Contains(want, name(m)) {
+				t.Errorf("%s.%s: the error is %v; want encode %s", name(m), path, err, want)
 			}
 		}
 		for path, valid := range eachText(m.ProtoReflect(), good) {
@@ -168,8 +175,13 @@ func TestCoderRefuses(t *testing.T) {
 				t.Fatal(err)
 			}
 			b = bytes.Replace(b, []byte(good), []byte(bad), 1)
-			if got, err := decodeElement(reflect.TypeOf(m), b); err == nil {
+			got, err := decodeElement(reflect.TypeOf(m), b)
+			if err == nil {
 				t.Errorf("%s.%s: decoded text that is not UTF-8 as %v", name(m), path, got)
+				continue
+			}
+			if field := path[strings.LastIndexByte(path, '.')+1:]; !strings.Contains(err.Error(), field) || !strings.Contains(err.Error(), " is not UTF-8") {
+				t.Errorf("%s.%s: the error is %v; want the field and what is wrong", name(m), path, err)
 			}
 		}
 	}

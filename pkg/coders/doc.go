@@ -18,8 +18,8 @@
 // and the order of repeated entries survive. Coders never migrate: what was stored
 // is what is read, of whatever version.
 //
-// A nil message and a string that is not UTF-8 are errors. A coder error fails the
-// bundle, and a streaming runner retries the bundle for ever. So bytes from outside
+// A nil message and a string that is not UTF-8 are errors; the second one names the field.
+// A coder error fails the bundle, and a streaming runner retries the bundle for ever. So bytes from outside
 // are parsed in a DoFn that can dead-letter them (transforms.ParseEnvelopes), never
 // by a coder at the edge, and text that a user controls is checked before it is put
 // into a message: CheckText names the field that is not UTF-8.

@@ -1,7 +1,6 @@
 package coders
 
 import (
-	"errors"
 	"fmt"
 	"reflect"
 	"unicode/utf8"
@@ -54,9 +53,19 @@ func encodeProjection(element beam.T) ([]byte, error) {
 	}
 	b := p.AppendJSON(nil)
 	if !utf8.Valid(b) {
-		return nil, errors.New("coders: encode events.Projection: a column is not UTF-8")
+		return nil, fmt.Errorf("coders: encode events.Projection: %s: %w", invalidColumn(p), ErrText)
 	}
 	return b, nil
+}
+
+// invalidColumn is the field of the first text in p that is not UTF-8.
+func invalidColumn(p events.Projection) string {
+	for field, v := range reflect.ValueOf(p).Fields() {
+		if v = reflect.Indirect(v); v.Kind() == reflect.String && !utf8.ValidString(v.String()) {
+			return field.Name
+		}
+	}
+	return ""
 }
 
 // decodeProjection is named in running pipelines, with its full signature: it never moves.

@@ -13,9 +13,9 @@ import (
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/core/typex"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/testing/passert"
-	"github.com/apache/beam/sdks/v2/go/pkg/beam/testing/ptest"
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/beamagents/beamagents-go/internal/prismtest"
 	"github.com/beamagents/beamagents-go/pkg/events"
 )
 
@@ -97,11 +97,16 @@ func TestEventCoders(t *testing.T) {
 
 func TestEventCodersRefuse(t *testing.T) {
 	bad := "\xff"
-	for _, element := range []any{
-		events.Envelope{Type: bad}, events.Projection{EventType: bad}, events.Projection{Text: &bad},
+	good := "good"
+	for want, element := range map[string]any{
+		"events.Envelope: failed to serialize agent event: the event type is not valid UTF-8": events.Envelope{Type: bad},
+		"events.Projection: EventType: text is not UTF-8":                                     events.Projection{EventType: bad},
+		"events.Projection: PayloadJSON: text is not UTF-8":                                   events.Projection{EventType: good, PayloadJSON: bad, Text: &bad},
+		"events.Projection: Text: text is not UTF-8":                                          events.Projection{Prompt: &good, Text: &bad, Turn: new(uint64)},
+		"events.Projection: VerificationSummaryText: text is not UTF-8":                       events.Projection{VerificationSummaryText: &bad},
 	} {
-		if b, err := encodeElement(element); err == nil {
-			t.Errorf("%#v: encoded text that is not UTF-8 as %q", element, b)
+		if b, err := encodeElement(element); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%#v: encoded as %q, %v; want the error %q", element, b, err, want)
 		}
 	}
 	for _, element := range []any{events.Envelope{}, events.Projection{}} {
@@ -135,5 +140,5 @@ func TestEventsAreGroupByKeyKeys(t *testing.T) {
 	p, s := beam.NewPipelineWithRoot()
 	groups := beam.GroupByKey(s, beam.ParDo(s, keyByAgentEvent, beam.Create(s, 1, 2, 3, 4)))
 	passert.Equals(s, beam.ParDo(s, countAgentEvent, groups), "t:4")
-	ptest.RunAndValidate(t, p)
+	prismtest.Run(t, p)
 }

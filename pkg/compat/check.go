@@ -502,7 +502,7 @@ func (c *checker) inputs(o, n *Transform) {
 			c.add(kind, n.Name, subject, before.From, after.From)
 		}
 		key, keyNow := keyOf(&before.Coder), keyOf(&after.Coder)
-		if (o.Stateful() || n.Stateful()) && key != nil && keyNow != nil && key.long() != keyNow.long() {
+		if (o.Stateful() || n.Stateful()) && key != nil && keyNow != nil {
 			c.coder(KeyCoderChanged, n.Name, subject, key, keyNow)
 		}
 		c.collection(InputCoderChanged, InputTypeChanged, n.Name, subject, before, after)

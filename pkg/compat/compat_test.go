@@ -485,6 +485,42 @@ func TestCheckOfOneDoFn(t *testing.T) {
 	}
 }
 
+// Another key matters where state is kept before the update, after it, or both.
+func TestCheckOfAnotherKey(t *testing.T) {
+	step := func(key string, state ...State) Fingerprint {
+		return Fingerprint{Format, []Transform{{
+			Name: "A", Kind: parDo, State: state,
+			Inputs: []Collection{{Tag: "i0", From: "a[i0]", Coder: kv(simple(key), simple("bytes"))}},
+		}}}
+	}
+	plain := func(state ...State) Fingerprint { // of what is no KV
+		f := step("bytes", state...)
+		f.Transforms[0].Inputs[0].Coder = simple("bytes")
+		return f
+	}
+	cell := State{ID: "v", Kind: "value"}
+	fromPlain := want{InputTypeChanged, "A", "input i0", "bytes", "KV<varint, bytes>"}
+	toPlain := want{InputTypeChanged, "A", "input i0", "KV<bytes, bytes>", "bytes"}
+	key := want{KeyCoderChanged, "A", "input i0", "bytes", "varint"}
+	typ := want{InputTypeChanged, "A", "input i0", "KV<bytes, bytes>", "KV<varint, bytes>"}
+	for name, tc := range map[string]struct {
+		old, new Fingerprint
+		want     []want
+	}{
+		"keeps state":        {step("bytes", cell), step("varint", cell), []want{key, typ}},
+		"becomes stateful":   {step("bytes"), step("varint", cell), []want{key, typ, {StateAdded, "A", "state v", "", "value"}}},
+		"becomes stateless":  {step("bytes", cell), step("varint"), []want{key, typ, {StateRemoved, "A", "state v", "value", ""}}},
+		"keeps nothing":      {step("bytes"), step("varint"), []want{typ}},
+		"no key before":      {plain(), step("varint", cell), []want{fromPlain, {StateAdded, "A", "state v", "", "value"}}},
+		"no key any more":    {step("bytes", cell), plain(cell), []want{toPlain}},
+		"state, the old key": {step("bytes"), step("bytes", cell), []want{{StateAdded, "A", "state v", "", "value"}}},
+	} {
+		if diff := cmp.Diff(tc.want, wants(Check(tc.old, tc.new))); diff != "" {
+			t.Errorf("%s (-want +found):\n%s", name, diff)
+		}
+	}
+}
+
 // It gets a stage of its own, which others on that input had before.
 func TestCheckOfReaderThatBeginsToKeepSomething(t *testing.T) {
 	pipeline := func() Fingerprint {

@@ -10,8 +10,11 @@
 //
 // On an errors topic a record travels inside an AgentEnvelope, as its external event
 // ([Wrap], [Unwrap]), so that an errors topic is a valid input of a pipeline. When such
-// an envelope itself fails, [Letter.Record] does not wrap it a second time: the result
-// is the first record again with Position.Redriven one higher.
+// an envelope itself fails, [Letter.Record] does not wrap it a second time: it returns
+// the first record again, with Position.Redriven one higher and with the reason and code
+// found now in Position.RefusedReason and RefusedCode. It does so only if the record and
+// the envelope have the same entity key. Otherwise somebody wrote a record about another
+// key, and the envelope is the input of an ordinary dead letter.
 //
 // Records are deterministic. What an error says is cleaned: valid UTF-8, the first line
 // with text, at most 4 KiB, memory addresses and no-break spaces replaced. Our own texts
@@ -21,7 +24,8 @@
 // # Limits
 //
 // The input is kept whole, whatever its size, as base64: a record is a third larger
-// than its input. transforms.EncodeErrors sets a bound.
+// than its input. transforms.EncodeErrors sets a bound. An input that was refused for its
+// size is not decoded; [EnvelopeKey] reads the entity key from its first field.
 //
 // # Differences
 //

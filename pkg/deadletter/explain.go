@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"unicode/utf8"
 
 	"google.golang.org/protobuf/encoding/protowire"
@@ -11,10 +12,10 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// Explain says why raw is no encoding of m's type: the offset of the first fault in
-// bytes, the field and what is wrong with it. The words are ours, since those of
-// protobuf-go vary from binary to binary. For bytes that do decode the answer has no
-// meaning.
+// Explain says why raw is not an encoding of m's type: the offset of the first fault in
+// bytes, the field and what is wrong with it. It reads raw once and allocates only for
+// the answer. The words are ours, since those of protobuf-go vary from binary to binary.
+// For bytes that do decode the answer has no meaning.
 func Explain(raw []byte, m proto.Message) string {
 	offset, fault := Locate(raw, m)
 	return fmt.Sprintf("byte %d: %s", offset, fault)
@@ -22,45 +23,72 @@ func Explain(raw []byte, m proto.Message) string {
 
 // Locate is [Explain] with the offset apart, for a raw that is part of something larger.
 func Locate(raw []byte, m proto.Message) (offset int, fault string) {
-	md := m.ProtoReflect().Descriptor()
-	if offset, fault = locate(raw, 0, string(md.Name()), md); fault == "" {
+	w := walk{root: m.ProtoReflect().Descriptor()}
+	if offset, fault = w.message(raw, 0, w.root); fault == "" {
 		fault = "the bytes are not a valid encoding"
 	}
 	return offset, fault
 }
 
-func locate(raw []byte, base int, path string, md protoreflect.MessageDescriptor) (offset int, fault string) {
+// walk reads an encoding of root. Names are put together only for a fault.
+type walk struct {
+	root protoreflect.MessageDescriptor
+	path []protoreflect.FieldDescriptor // from root to the message that is being read
+}
+
+// at names the message that is being read.
+func (w *walk) at() string {
+	names := []string{string(w.root.Name())}
+	for _, fd := range w.path {
+		names = append(names, string(fd.Name()))
+	}
+	return strings.Join(names, ".")
+}
+
+// field names a field of that message: fd, or the unknown one of that number.
+func (w *walk) field(fd protoreflect.FieldDescriptor, num protowire.Number) string {
+	if fd == nil {
+		return fmt.Sprintf("field %d of %s", num, w.at())
+	}
+	return w.at() + "." + string(fd.Name())
+}
+
+// message returns the first fault in raw, an encoding of md that begins at base.
+func (w *walk) message(raw []byte, base int, md protoreflect.MessageDescriptor) (offset int, fault string) {
+	fields := md.Fields()
 	for off := 0; off < len(raw); {
 		num, typ, n := protowire.ConsumeTag(raw[off:])
 		if n < 0 {
-			return base + off, fmt.Sprintf("%s: the tag of a field %s", path, wireFault(n))
+			return base + off, w.at() + ": the tag of a field " + wireFault(n)
 		}
 		if num > protowire.MaxValidNumber { // which ConsumeTag lets pass
-			return base + off, path + ": the tag of a field is not valid"
-		}
-		name := fmt.Sprintf("field %d of %s", num, path)
-		fd := md.Fields().ByNumber(num)
-		if fd != nil {
-			name = fmt.Sprintf("%s.%s", path, fd.Name())
+			return base + off, w.at() + ": the tag of a field is not valid"
 		}
 		value := off + n
 		n = protowire.ConsumeFieldValue(num, typ, raw[value:])
 		if n < 0 {
-			return base + off, name + " " + wireFault(n)
-		}
-		if fd != nil && typ == protowire.BytesType {
-			content, prefix := protowire.ConsumeBytes(raw[value:])
-			start := base + value + prefix - len(content)
-			switch {
-			case fd.Kind() == protoreflect.StringKind && !utf8.Valid(content):
-				return start, name + " is not UTF-8"
-			case fd.Message() != nil:
-				if offset, fault = locate(content, start, name, fd.Message()); fault != "" {
-					return offset, fault
-				}
-			}
+			return base + off, w.field(fields.ByNumber(num), num) + " " + wireFault(n)
 		}
 		off = value + n
+		if typ != protowire.BytesType {
+			continue
+		}
+		fd := fields.ByNumber(num)
+		if fd == nil {
+			continue
+		}
+		content, prefix := protowire.ConsumeBytes(raw[value:])
+		start := base + value + prefix - len(content)
+		switch {
+		case fd.Kind() == protoreflect.StringKind && !utf8.Valid(content):
+			return start, w.field(fd, num) + " is not UTF-8"
+		case fd.Message() != nil:
+			w.path = append(w.path, fd)
+			if offset, fault = w.message(content, start, fd.Message()); fault != "" {
+				return offset, fault
+			}
+			w.path = w.path[:len(w.path)-1]
+		}
 	}
 	return 0, ""
 }

@@ -1,6 +1,7 @@
 package deadletter
 
 import (
+	"bytes"
 	"strings"
 	"testing"
 
@@ -40,6 +41,71 @@ func TestExplain(t *testing.T) {
 	}
 }
 
+// What was refused stays cheap: names are put together for the fault alone, however many
+// fields come before it.
+func TestExplainAllocatesForTheAnswerAlone(t *testing.T) {
+	for name, fields := range map[string][]byte{
+		"numbers":             {0x10, 1},
+		"text":                field(7, 'i'),
+		"unknown fields":      {0x7a, 1, 'x'},
+		"messages":            field(4, field(1, 'i')...),
+		"messages in unknown": field(6, 0x0a, 0),
+	} {
+		cost := func(times int) float64 {
+			raw := append(bytes.Repeat(fields, times), 0x80)
+			return testing.AllocsPerRun(10, func() { Explain(raw, &pb.AgentEnvelope{}) })
+		}
+		if few, many := cost(1000), cost(10_000); many > few+5 { // pools of the runtime
+			t.Errorf("%s: %v allocations for 1,000 fields before the fault, %v for 10,000", name, few, many)
+		}
+	}
+}
+
+func TestEnvelopeKey(t *testing.T) {
+	long := bytes.Repeat([]byte("k"), maxKeyBytes)
+	for name, tc := range map[string]struct{ raw, want []byte }{
+		"a key":                     {field(1, 'k'), []byte("k")},
+		"a key and something":       {append(field(1, 'k'), 0xff), []byte("k")},
+		"an empty key":              {field(1), []byte{}},
+		"1 KiB":                     {field(1, long...), long},
+		"more than 1 KiB":           {field(1, append(long, 'k')...), nil},
+		"another field comes first": {append([]byte{0x10, 1}, field(1, 'k')...), nil},
+		"a key of another type":     {[]byte{0x08, 1}, nil},
+		"a key that is cut short":   {[]byte{0x0a, 2, 'k'}, nil},
+		"a length that is":          {[]byte{0x0a, 0x80}, nil},
+		"nothing":                   {nil, nil},
+		"no tag":                    {[]byte{0x80}, nil},
+	} {
+		got := EnvelopeKey(tc.raw)
+		if !bytes.Equal(got, tc.want) || (got == nil) != (tc.want == nil) {
+			t.Errorf("%s: %q, want %q", name, got, tc.want)
+		}
+		if len(got) > 0 {
+			got[0] = 'x'
+			if again := EnvelopeKey(tc.raw); again[0] == 'x' {
+				t.Errorf("%s: the key is a part of the input", name)
+			}
+		}
+	}
+}
+
+// The cost of Explain is that of a few parses: one where nothing is unknown.
+func BenchmarkExplain(b *testing.B) {
+	raw := append(bytes.Repeat([]byte{0x10, 1}, 1<<19), 0x80)
+	b.Run("unmarshal", func(b *testing.B) {
+		for b.Loop() {
+			if proto.Unmarshal(raw, new(pb.AgentEnvelope)) == nil {
+				b.Fatal("no fault")
+			}
+		}
+	})
+	b.Run("explain", func(b *testing.B) {
+		for b.Loop() {
+			Explain(raw, new(pb.AgentEnvelope))
+		}
+	})
+}
+
 // Explain finds a fault exactly in what protobuf refuses.
 func FuzzExplain(f *testing.F) {
 	messages := []proto.Message{&pb.AgentEnvelope{}, &pb.StateSnapshot{}, &pb.TraceEvent{}, &pb.ActivationErrorRecord{}}
@@ -50,7 +116,8 @@ func FuzzExplain(f *testing.F) {
 	f.Fuzz(func(t *testing.T, which uint8, raw []byte) {
 		m := messages[int(which)%len(messages)].ProtoReflect().New().Interface()
 		err := proto.Unmarshal(raw, m)
-		offset, fault := locate(raw, 0, "M", m.ProtoReflect().Descriptor())
+		md := m.ProtoReflect().Descriptor()
+		offset, fault := (&walk{root: md}).message(raw, 0, md)
 		if (err != nil) != (fault != "") || offset < 0 || offset > len(raw) {
 			t.Fatalf("protobuf says %v, we %q at byte %d", err, fault, offset)
 		}

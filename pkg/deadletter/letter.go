@@ -93,6 +93,21 @@ type Position struct {
 	Arrival *int64 `json:"arrival,omitempty"`
 	// Redriven is how often this record came back as an input and failed again.
 	Redriven int64 `json:"redriven,omitempty"`
+	// RefusedReason and RefusedCode are why it failed the last time it came back. Both
+	// are empty, or the code is one of the reason's.
+	RefusedReason Reason `json:"refused_reason,omitempty"`
+	RefusedCode   Code   `json:"refused_code,omitempty"`
+}
+
+// validate returns what is wrong with the members that say how a record came back.
+func (p Position) validate() error {
+	if p.Redriven < 0 {
+		return fmt.Errorf("position.redriven is %d; a count is not negative", p.Redriven)
+	}
+	if (p.RefusedReason != "" || p.RefusedCode != "") && !slices.Contains(codes[p.RefusedReason], p.RefusedCode) {
+		return fmt.Errorf("position.refused_code %q is not a code of position.refused_reason %q", p.RefusedCode, p.RefusedReason)
+	}
+	return nil
 }
 
 // detail is the JSON in a record. Its canonical form is what is written.
@@ -104,11 +119,16 @@ type detail struct {
 	Position  *Position `json:"position,omitempty"`
 }
 
-// Record returns the letter as a wire message. An input that is an envelope around a
-// dead letter is not wrapped again: the record in it is returned with its
-// Position.Redriven one higher, and this letter's own reason is dropped.
+// Record returns the letter as a wire message.
 //
-// It fails only on a reason, code or kind of input that is not in the list, an input
+// When the input is an envelope around a dead letter with the envelope's entity key,
+// Record does not wrap that one again. It returns the record in the envelope: its
+// Position.Redriven is one higher, and its Position.RefusedReason and RefusedCode are
+// this letter's Reason and Code. Nothing else of this letter is kept. When the keys
+// differ, the record is an ordinary one about the envelope. Bytes that were refused as
+// [Oversize] or [Unparsable] are not looked into.
+//
+// Record fails only on a reason, code or kind of input that is not in the list, an input
 // without a kind, or a negative count.
 func (l Letter) Record() (*pb.ActivationErrorRecord, error) {
 	if !slices.Contains(codes[l.Reason], l.Code) {
@@ -124,17 +144,14 @@ func (l Letter) Record() (*pb.ActivationErrorRecord, error) {
 			return nil, errors.New("deadletter: an input needs its InputKind")
 		}
 	case BytesInput, EnvelopeInput, EventInput, IntentInput:
-		d.Input = new(base64.StdEncoding.EncodeToString(l.Input))
 	default:
 		return nil, fmt.Errorf("deadletter: %q is not a kind of input", l.InputKind)
 	}
-	if l.InputKind == BytesInput || l.InputKind == EnvelopeInput {
-		if rec := redriven(l.Input); rec != nil {
-			return rec, nil
-		}
+	if err := l.Position.validate(); err != nil {
+		return nil, fmt.Errorf("deadletter: %w", err)
 	}
-	if l.Position.Redriven < 0 {
-		return nil, fmt.Errorf("deadletter: redriven %d times", l.Position.Redriven)
+	if rec := l.redriven(); rec != nil {
+		return rec, nil
 	}
 	if l.Position != (Position{}) {
 		p := l.Position
@@ -145,10 +162,13 @@ func (l Letter) Record() (*pb.ActivationErrorRecord, error) {
 	if err != nil {
 		return nil, fmt.Errorf("deadletter: detail: %w", err)
 	}
+	if l.InputKind != NoInput {
+		text = withInput(text, l.Input)
+	}
 	return &pb.ActivationErrorRecord{
 		EntityKey:   l.EntityKey,
 		Reason:      string(l.Reason),
-		Detail:      string(text),
+		Detail:      text,
 		EventTimeMs: l.EventTimeMS,
 	}, nil
 }
@@ -195,11 +215,11 @@ func Read(rec *pb.ActivationErrorRecord) (Letter, error) {
 	default:
 		return Letter{}, fmt.Errorf("deadletter: %w: input of kind %q", ErrForeign, l.InputKind)
 	}
-	if d.Position != nil && d.Position.Redriven < 0 {
-		return Letter{}, fmt.Errorf("deadletter: %w: redriven %d times", ErrForeign, d.Position.Redriven)
-	}
 	if d.Position != nil {
 		l.Position = *d.Position
+	}
+	if err := l.Position.validate(); err != nil {
+		return Letter{}, fmt.Errorf("deadletter: %w: %w", ErrForeign, err)
 	}
 	return l, nil
 }
@@ -237,37 +257,47 @@ func Unwrap(env *pb.AgentEnvelope) (*pb.ActivationErrorRecord, error) {
 	return rec, nil
 }
 
-// redriven returns the record in an envelope around one of our dead letters, counted
-// up by one; nil for any other input.
-func redriven(input []byte) *pb.ActivationErrorRecord {
+// redriven returns the record that this letter is about if its input is an envelope
+// around one of our dead letters with the same entity key; nil for any other input.
+// Whoever can write input can write such an envelope, so the record says why it was
+// refused now.
+func (l Letter) redriven() *pb.ActivationErrorRecord {
+	switch {
+	case l.InputKind == EnvelopeInput:
+	case l.InputKind == BytesInput && l.Code != Oversize && l.Code != Unparsable:
+	default:
+		return nil
+	}
 	env := new(pb.AgentEnvelope)
-	if proto.Unmarshal(input, env) != nil {
+	if proto.Unmarshal(l.Input, env) != nil {
 		return nil
 	}
 	rec, err := Unwrap(env)
-	if err != nil || len(rec.ProtoReflect().GetUnknown()) > 0 {
+	if err != nil || len(rec.ProtoReflect().GetUnknown()) > 0 || !bytes.Equal(rec.GetEntityKey(), env.GetEntityKey()) {
 		return nil
 	}
-	letter, err := Read(rec)
+	first, err := Read(rec)
 	if err != nil {
 		return nil
 	}
-	// Edited as a tree, so that members of a newer version survive.
-	tree := map[string]any{}
-	if decodeTree(rec.GetDetail(), &tree) != nil {
+	// Edited member by member, so that those of a newer version survive.
+	members, err := membersOf([]byte(rec.GetDetail()))
+	if err != nil {
 		return nil
 	}
-	position, _ := tree["position"].(map[string]any)
-	if position == nil {
-		position = map[string]any{}
+	position := map[string]any{}
+	if text, some := members["position"].(json.RawMessage); some {
+		if position, err = membersOf(text); err != nil {
+			return nil
+		}
 	}
-	count := letter.Position.Redriven
-	if count < math.MaxInt64 {
-		count++
+	position["redriven"] = first.Position.Redriven + 1
+	if first.Position.Redriven == math.MaxInt64 {
+		position["redriven"] = first.Position.Redriven
 	}
-	position["redriven"] = count
-	tree["position"] = position
-	text, err := canonjson.Marshal(tree)
+	position["refused_reason"], position["refused_code"] = string(l.Reason), string(l.Code)
+	members["position"] = position
+	text, err := canonjson.Marshal(members)
 	if err != nil {
 		return nil
 	}
@@ -275,19 +305,45 @@ func redriven(input []byte) *pb.ActivationErrorRecord {
 	return rec
 }
 
-// canonical returns the detail as canonical JSON.
-func (d detail) canonical() ([]byte, error) {
-	b, err := json.Marshal(d)
-	if err != nil {
+// membersOf returns the members of a JSON object as json.RawMessages. A null has none.
+func membersOf(text []byte) (map[string]any, error) {
+	var raw map[string]json.RawMessage
+	if err := json.Unmarshal(text, &raw); err != nil {
 		return nil, err
 	}
-	return canonjson.Canonicalize(nil, b)
+	members := map[string]any{}
+	for name, value := range raw {
+		members[name] = value
+	}
+	return members, nil
 }
 
-func decodeTree(text string, tree *map[string]any) error {
-	dec := json.NewDecoder(strings.NewReader(text))
-	dec.UseNumber() // a float64 would round large integers
-	return dec.Decode(tree)
+// canonical returns the detail as canonical JSON.
+func (d detail) canonical() (string, error) {
+	b, err := json.Marshal(d)
+	if err != nil {
+		return "", err
+	}
+	b, err = canonjson.Canonicalize(nil, b)
+	return string(b), err
+}
+
+// withInput adds the input to a canonical detail. It is written straight into the text:
+// an input may be large, and its base64 is canonical already.
+func withInput(detail string, input []byte) string {
+	const next = `"input_kind":` // a quote in a string is escaped, so this is the member
+	before, after, _ := strings.Cut(detail, next)
+	var b strings.Builder
+	b.Grow(len(detail) + len(`"input":"",`) + base64.StdEncoding.EncodedLen(len(input)))
+	b.WriteString(before)
+	b.WriteString(`"input":"`)
+	w := base64.NewEncoder(base64.StdEncoding, &b)
+	_, _ = w.Write(input) // a Builder does not fail
+	_ = w.Close()
+	b.WriteString(`",`)
+	b.WriteString(next)
+	b.WriteString(after)
+	return b.String()
 }
 
 var address = regexp.MustCompile(`0x[0-9a-f]{6,16}`)

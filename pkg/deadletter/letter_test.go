@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"runtime"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -76,11 +77,12 @@ func TestRecordDetail(t *testing.T) {
 				Position: deadletter.Position{
 					Seq: new(int64(9007199254740993)), Step: new(int64(2)), LastEvent: "INTENT_EMITTED", Intents: new(int64(1)),
 					ModelCalls: new(int64(0)), IntentID: "i", DeadlineMS: new(int64(-1)), Arrival: new(int64(4)), Redriven: 3,
+					RefusedReason: deadletter.FunctionError, RefusedCode: deadletter.Failed,
 				},
 			},
 			`{"code":"panic","error":"boom","input":"eA==","input_kind":"envelope","position":{"arrival":4,"deadline_ms":-1,` +
 				`"intent_id":"i","intents":1,"last_event":"INTENT_EMITTED","model_calls":0,"redriven":3,` +
-				`"seq":9007199254740993,"step":2}}`,
+				`"refused_code":"error","refused_reason":"function_error","seq":9007199254740993,"step":2}}`,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -109,6 +111,14 @@ func TestRecordRefuses(t *testing.T) {
 		"an input of no kind":   {Reason: deadletter.MalformedIntent, Code: deadletter.Unparsable, Input: []byte("x")},
 		"redriven less than never": {
 			Reason: deadletter.HITLTimeout, Code: deadletter.Dropped, Position: deadletter.Position{Redriven: -1},
+		},
+		"a refused code without a reason": {
+			Reason: deadletter.HITLTimeout, Code: deadletter.Dropped,
+			Position: deadletter.Position{RefusedCode: deadletter.Failed},
+		},
+		"a refused code of another reason": {
+			Reason: deadletter.HITLTimeout, Code: deadletter.Dropped,
+			Position: deadletter.Position{RefusedReason: deadletter.FunctionError, RefusedCode: deadletter.Oversize},
 		},
 		"an unknown kind": {
 			Reason: deadletter.MalformedIntent, Code: deadletter.Unparsable, InputKind: "letter", Input: []byte("x"),
@@ -193,7 +203,16 @@ func TestReadForeign(t *testing.T) {
 		"unknown kind": func(r *pb.ActivationErrorRecord) {
 			r.Detail = `{"code":"unparsable","input":"eA==","input_kind":"zzz"}`
 		},
-		"redriven below 0":    func(r *pb.ActivationErrorRecord) { r.Detail = `{"code":"unparsable","position":{"redriven":-3}}` },
+		"redriven below 0": func(r *pb.ActivationErrorRecord) { r.Detail = `{"code":"unparsable","position":{"redriven":-3}}` },
+		"refused for no reason": func(r *pb.ActivationErrorRecord) {
+			r.Detail = `{"code":"unparsable","position":{"refused_code":"error"}}`
+		},
+		"refused by no code": func(r *pb.ActivationErrorRecord) {
+			r.Detail = `{"code":"unparsable","position":{"refused_reason":"function_error"}}`
+		},
+		"refused by another reason's code": func(r *pb.ActivationErrorRecord) {
+			r.Detail = `{"code":"unparsable","position":{"refused_code":"oversize","refused_reason":"function_error"}}`
+		},
 		"redriven a fraction": func(r *pb.ActivationErrorRecord) { r.Detail = `{"code":"unparsable","position":{"redriven":1.5}}` },
 		"redriven is text": func(r *pb.ActivationErrorRecord) {
 			r.Detail = `{"code":"unparsable","position":{"redriven":"2"}}`
@@ -307,6 +326,7 @@ func TestNeverWrappedTwice(t *testing.T) {
 			}
 			want, _ := deadletter.Read(first)
 			want.Position.Redriven = times
+			want.Position.RefusedReason, want.Position.RefusedCode = deadletter.MalformedEnvelope, deadletter.BadEventTime
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("%s, sent again %d times (-want +got):\n%s", kind, times, diff)
 			}
@@ -318,15 +338,23 @@ func TestRedrivenDetail(t *testing.T) {
 	for name, tc := range map[string]struct{ detail, want string }{
 		"no position yet": {
 			`{"code":"error","input_kind":"none"}`,
-			`{"code":"error","input_kind":"none","position":{"redriven":1}}`,
+			`{"code":"error","input_kind":"none","position":{"redriven":1,"refused_code":"exit","refused_reason":"function_error"}}`,
 		},
 		"members of a newer version stay": {
 			`{"code":"error","position":{"redriven":9007199254740993,"shard":3},"severity":12345678901234567890}`,
-			`{"code":"error","position":{"redriven":9007199254740994,"shard":3},"severity":12345678901234567890}`,
+			`{"code":"error","position":{"redriven":9007199254740994,"refused_code":"exit","refused_reason":"function_error","shard":3},"severity":12345678901234567890}`,
 		},
 		"the count saturates": {
 			`{"code":"error","position":{"redriven":9223372036854775807}}`,
-			`{"code":"error","position":{"redriven":9223372036854775807}}`,
+			`{"code":"error","position":{"redriven":9223372036854775807,"refused_code":"exit","refused_reason":"function_error"}}`,
+		},
+		"the latest refusal counts": {
+			`{"code":"error","position":{"redriven":1,"refused_code":"error","refused_reason":"activation_error"}}`,
+			`{"code":"error","position":{"redriven":2,"refused_code":"exit","refused_reason":"function_error"}}`,
+		},
+		"null is no position": {
+			`{"code":"error","position":null}`,
+			`{"code":"error","position":{"redriven":1,"refused_code":"exit","refused_reason":"function_error"}}`,
 		},
 	} {
 		_, b := mustWrap(t, &pb.ActivationErrorRecord{Reason: string(deadletter.FunctionError), Detail: tc.detail})
@@ -359,6 +387,80 @@ func TestOtherEventsAreWrapped(t *testing.T) {
 		}))
 		if err != nil || got.Code != deadletter.Exited || !bytes.Equal(got.Input, b) {
 			t.Errorf("%s: %+v, %v; want the envelope as input", name, got, err)
+		}
+	}
+}
+
+// Whoever can write input can write an envelope around a record about somebody else. Such
+// an envelope stays the input of a dead letter of its own.
+func TestRecordOfAnotherKeyIsWrapped(t *testing.T) {
+	about := mustRecord(t, deadletter.Letter{
+		Reason: deadletter.BadSignature, Code: deadletter.Code(deadletter.BadSignature), EntityKey: []byte("victim"),
+		InputKind: deadletter.IntentInput, Input: []byte("x"),
+	})
+	for name, change := range map[string]func(*pb.AgentEnvelope){
+		"another key": func(env *pb.AgentEnvelope) { env.EntityKey = []byte("attacker") },
+		"no key":      func(env *pb.AgentEnvelope) { env.EntityKey = nil },
+		"a longer key": func(env *pb.AgentEnvelope) {
+			env.EntityKey = append(env.GetEntityKey(), 0)
+		},
+	} {
+		env, _ := mustWrap(t, about)
+		change(env)
+		env.EventTimeMs = -1
+		forged, err := proto.Marshal(env)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := deadletter.Letter{
+			Reason: deadletter.MalformedEnvelope, Code: deadletter.BadEventTime, Error: "before 1970",
+			EntityKey: env.GetEntityKey(), InputKind: deadletter.BytesInput, Input: forged,
+		}
+		got, err := deadletter.Read(mustRecord(t, want))
+		if diff := cmp.Diff(want, got); err != nil || diff != "" {
+			t.Errorf("%s: %v (-want +got):\n%s", name, err, diff)
+		}
+	}
+}
+
+// Only an envelope that was decoded is looked into: not bytes that were refused as they
+// are, and not an intent that happens to read as an envelope.
+func TestOtherInputsAreNotLookedInto(t *testing.T) {
+	_, wrapped := mustWrap(t, mustRecord(t, deadletter.Letter{Reason: deadletter.FunctionError, Code: deadletter.Failed}))
+	for _, l := range []deadletter.Letter{
+		{Reason: deadletter.MalformedEnvelope, Code: deadletter.Oversize, InputKind: deadletter.BytesInput},
+		{Reason: deadletter.MalformedEnvelope, Code: deadletter.Unparsable, InputKind: deadletter.BytesInput},
+		{Reason: deadletter.MalformedIntent, Code: deadletter.Unparsable, InputKind: deadletter.BytesInput},
+		{Reason: deadletter.UnsignedIntent, Code: deadletter.Code(deadletter.UnsignedIntent), InputKind: deadletter.IntentInput},
+		{Reason: deadletter.MalformedEvent, Code: deadletter.WrongType, InputKind: deadletter.EventInput},
+	} {
+		l.Input = wrapped
+		if got, err := deadletter.Read(mustRecord(t, l)); err != nil || got.Reason != l.Reason || !bytes.Equal(got.Input, wrapped) {
+			t.Errorf("%s, %s: became %+v, %v", l.Reason, l.Code, got, err)
+		}
+	}
+}
+
+// A record is a third larger than its input, and making it takes little more than that,
+// whatever the input is.
+func TestRecordAllocatesItsTextAlone(t *testing.T) {
+	const size = 4 << 20
+	_, wrapped := mustWrap(t, mustRecord(t, deadletter.Letter{
+		Reason: deadletter.FunctionError, Code: deadletter.Failed,
+		InputKind: deadletter.EnvelopeInput, Input: bytes.Repeat([]byte{0xff}, size*3/4),
+	}))
+	for name, input := range map[string][]byte{
+		"bytes": bytes.Repeat([]byte{0xff}, size), "a dead letter": wrapped,
+	} {
+		l := deadletter.Letter{
+			Reason: deadletter.MalformedEnvelope, Code: deadletter.Oversize, InputKind: deadletter.BytesInput, Input: input,
+		}
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		mustRecord(t, l)
+		runtime.ReadMemStats(&after)
+		if got, most := after.TotalAlloc-before.TotalAlloc, uint64(len(input))*3/2; got > most {
+			t.Errorf("%s: %d bytes allocated for an input of %d, at most %d", name, got, len(input), most)
 		}
 	}
 }
@@ -458,6 +560,10 @@ func drawLetter(t *rapid.T) deadletter.Letter {
 			DeadlineMS: number.Draw(t, "deadline"), Arrival: number.Draw(t, "arrival"), Redriven: rapid.Int64Min(0).Draw(t, "redriven"),
 		},
 	}
+	if rapid.Bool().Draw(t, "refused") {
+		l.Position.RefusedReason = rapid.SampledFrom(deadletter.Reasons()).Draw(t, "refused reason")
+		l.Position.RefusedCode = rapid.SampledFrom(deadletter.Codes(l.Position.RefusedReason)).Draw(t, "refused code")
+	}
 	if l.InputKind != deadletter.NoInput {
 		l.Input = rapid.SliceOf(rapid.Byte()).Draw(t, "input")
 	}
@@ -519,6 +625,9 @@ func FuzzRead(f *testing.F) {
 		got, err := deadletter.Read(again)
 		if err != nil {
 			t.Fatalf("%q became %q: %v", detail, again.GetDetail(), err)
+		}
+		if got.Position.RefusedReason != deadletter.FunctionError || got.Position.RefusedCode != deadletter.Failed {
+			t.Fatalf("%q was refused for %q", detail, again.GetDetail())
 		}
 		if got.Position.Redriven != l.Position.Redriven+1 && l.Position.Redriven != math.MaxInt64 || got.Code != l.Code || !bytes.Equal(got.Input, l.Input) {
 			t.Fatalf("%q became %q", detail, again.GetDetail())

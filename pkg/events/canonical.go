@@ -1,7 +1,7 @@
 package events
 
 import (
-	"bytes"
+	"cmp"
 	"slices"
 	"strings"
 )
@@ -24,115 +24,263 @@ func shortEscape(b byte) (letter byte, ok bool) {
 	return 0, false
 }
 
-// appendString writes a quoted string. Only the quote, the backslash and
-// control characters are escaped; s must be valid UTF-8.
-func appendString(dst []byte, s string) []byte {
+// appendEscape writes the escape of a quote, a backslash or a control character.
+func appendEscape(dst []byte, b byte) []byte {
 	const hex = "0123456789abcdef"
-	dst = append(dst, '"')
+	if letter, ok := shortEscape(b); ok {
+		return append(dst, '\\', letter)
+	}
+	if b < ' ' {
+		return append(dst, '\\', 'u', '0', '0', hex[b>>4], hex[b&15])
+	}
+	return append(dst, '\\', b)
+}
+
+// appendEscaped writes what is between the quotes of a string. Only the quote, the
+// backslash and control characters are escaped, each byte on its own.
+func appendEscaped[T string | []byte](dst []byte, s T) []byte {
 	start := 0
 	for i := range len(s) {
 		b := s[i]
 		if b >= ' ' && b != '"' && b != '\\' {
 			continue
 		}
-		dst = append(dst, s[start:i]...)
+		dst = appendEscape(append(dst, s[start:i]...), b)
 		start = i + 1
-		if letter, ok := shortEscape(b); ok {
-			dst = append(dst, '\\', letter)
-		} else if b < ' ' {
-			dst = append(dst, '\\', 'u', '0', '0', hex[b>>4], hex[b&15])
-		} else {
-			dst = append(dst, '\\', b)
-		}
 	}
-	return append(append(dst, s[start:]...), '"')
+	return append(dst, s[start:]...)
+}
+
+// appendString writes a quoted string; s must be valid UTF-8.
+func appendString(dst []byte, s string) []byte {
+	return append(appendEscaped(append(dst, '"'), s), '"')
 }
 
 // canonicalizer rewrites accepted text in its canonical form: no white space,
 // members sorted by the UTF-8 bytes of their names, the last of equal names,
 // one way to write each number and string.
+//
+// It finds the order of an object's members before it writes them, so that nothing
+// that is written moves again. To do so it steps over their values, which spans bounds:
+// otherwise the innermost text would be read once for each object around it.
 type canonicalizer struct {
 	cursor
-	members []member // of all objects that are open, innermost last
-	scratch []byte
+	*output
+	spans []span // of some objects and arrays, by their start
+	spare []int  // where names start, for the next large object
 }
 
-// member is one object member and where its text, name included, lies in the
-// output.
-type member struct {
-	name       string
-	start, end int
+// span is where an object or array lies in the text.
+type span struct{ start, end int }
+
+const (
+	// Every spanLevels levels have spans. What lies less deep needs none.
+	spanLevels = 4
+	// spanBytes is the length below which an object or array has no span.
+	spanBytes = 64
+)
+
+// write writes the canonical text of v to o.
+func (c *canonicalizer) write(v Value, o *output) {
+	if v.text == "" || v.canonical {
+		o.copy(cmp.Or(v.text, "null"))
+	} else {
+		c.rewrite(v, o)
+	}
 }
 
-func (c *canonicalizer) appendValue(dst []byte) []byte {
-	switch c.peek() {
-	case '{':
-		return c.appendObject(dst)
-	case '[':
-		dst = append(dst, '[')
-		for more := c.open(']'); more; {
-			dst = c.appendValue(dst)
-			c.peek()
-			if more = c.more(); more {
-				dst = append(dst, ',')
+// rewrite is write for a text that may not be canonical.
+func (c *canonicalizer) rewrite(v Value, o *output) {
+	c.cursor, c.output, c.spans = cursor{s: v.text}, o, c.spans[:0]
+	if v.deep > spanLevels {
+		c.findSpans()
+	}
+	c.value()
+}
+
+func (c *canonicalizer) findSpans() {
+	open := make([]int, 0, MaxDepth/spanLevels) // indices of the spans that have no end yet
+	walk, depth := c.cursor, 0
+	for walk.i < len(walk.s) {
+		switch walk.s[walk.i] {
+		case '"':
+			walk.quoted()
+			continue
+		case '{', '[':
+			if depth%spanLevels == 0 {
+				open = append(open, len(c.spans))
+				c.spans = append(c.spans, span{start: walk.i})
+			}
+			depth++
+		case '}', ']':
+			if depth--; depth%spanLevels == 0 {
+				at := open[len(open)-1]
+				open = open[:len(open)-1]
+				if walk.i-c.spans[at].start < spanBytes {
+					c.spans = c.spans[:at]
+				} else {
+					c.spans[at].end = walk.i + 1
+				}
 			}
 		}
-		return append(dst, ']')
-	case '"':
-		if inner, escaped := c.quoted(); escaped {
-			return appendString(dst, unescape(inner))
-		} else {
-			return append(append(append(dst, '"'), inner...), '"')
+		walk.i++
+	}
+}
+
+// nextSpan returns the index of the first span that starts here or later.
+func (c *canonicalizer) nextSpan() int {
+	i, _ := slices.BinarySearchFunc(c.spans, c.i, func(s span, at int) int { return cmp.Compare(s.start, at) })
+	return i
+}
+
+// skip steps over a member's value, and the comma (more) or the closing brace.
+func (c *canonicalizer) skip() (more bool) {
+	if b := c.peek(); (b == '{' || b == '[') && len(c.spans) > 0 {
+		c.skipNested()
+	} else {
+		c.raw()
+	}
+	c.peek()
+	return c.more()
+}
+
+// skipNested is [cursor.raw] for an object or array. What has a span is not read.
+func (c *canonicalizer) skipNested() {
+	next, depth := c.nextSpan(), 0
+	for {
+		switch c.s[c.i] {
+		case '"':
+			c.quoted()
+			continue
+		case '{', '[':
+			if next < len(c.spans) && c.spans[next].start == c.i {
+				c.i = c.spans[next].end - 1 // the closing bracket
+				next = c.nextSpan()
+			} else {
+				depth++
+			}
+		case '}', ']':
+			depth--
 		}
+		c.i++
+		if depth == 0 {
+			return
+		}
+	}
+}
+
+func (c *canonicalizer) value() {
+	switch c.peek() {
+	case '{':
+		c.object()
+	case '[':
+		c.text = append(c.text, '[')
+		for more := c.open(']'); more; {
+			c.value()
+			c.peek()
+			if more = c.more(); more {
+				c.text = append(c.text, ',')
+			}
+		}
+		c.text = append(c.text, ']')
+	case '"':
+		c.rewritten(c.quoted())
 	case 't', 'f', 'n':
-		return append(dst, c.literal()...)
+		c.text = append(c.text, c.literal()...)
 	default:
 		lit := c.literal()
 		if plainNumber(lit) {
-			return append(dst, lit...)
+			c.copy(lit)
+		} else if n, float := parseNumber(lit); float {
+			c.text = appendFloat(c.text, n.float, 64)
+		} else {
+			c.copy(lit)
 		}
-		if n, float := parseNumber(lit); float {
-			return appendFloat(dst, n.float, 64)
-		}
-		return append(dst, lit...)
 	}
+	c.hand(pieceBytes)
 }
 
-// appendObject writes the members in the order they come, then once more in
-// the right order if that is another one.
-func (c *canonicalizer) appendObject(dst []byte) []byte {
-	dst = append(dst, '{')
-	base, first, sorted := len(dst), len(c.members), true
-	for more := c.open('}'); more; {
-		start := len(dst)
-		name := c.key()
-		dst = append(appendString(dst, name), ':')
-		dst = c.appendValue(dst)
-		if len(c.members) > first && name <= c.members[len(c.members)-1].name {
-			sorted = false
-		}
-		c.members = append(c.members, member{name, start, len(dst)})
+// fewMembers is how many members of an object are put in order without an allocation.
+const fewMembers = 16
+
+func (c *canonicalizer) object() {
+	var few [fewMembers]int
+	names, n, sorted := few[:0], 0, true // names holds where each name starts
+	start := c.i
+	previous := ""
+	for more := c.open('}'); more; n++ {
 		c.peek()
-		if more = c.more(); more {
-			dst = append(dst, ',')
+		if n < fewMembers {
+			names = append(names, c.i)
 		}
+		name := c.key()
+		sorted = sorted && (n == 0 || previous < name)
+		previous = name
+		more = c.skip()
 	}
-	if !sorted {
-		dst = c.reorder(dst, base, c.members[first:])
+	end := c.i
+	switch {
+	case sorted:
+		c.text = append(c.text, '{')
+		c.i = start
+		for more := c.open('}'); more; {
+			c.member()
+			if more = c.more(); more {
+				c.text = append(c.text, ',')
+			}
+		}
+		c.text = append(c.text, '}')
+	case n <= fewMembers:
+		c.inOrder(names)
+	default:
+		all := c.spare[:0]
+		if c.spare = nil; cap(all) < n {
+			all = make([]int, 0, n)
+		}
+		c.i = start
+		for more := c.open('}'); more; {
+			c.peek()
+			all = append(all, c.i)
+			c.key()
+			more = c.skip()
+		}
+		c.inOrder(all)
+		c.spare = all
 	}
-	c.members = c.members[:first]
-	return append(dst, '}')
+	c.i = end
 }
 
-func (c *canonicalizer) reorder(dst []byte, base int, members []member) []byte {
-	c.scratch = append(c.scratch[:0], dst[base:]...)
-	slices.SortStableFunc(members, func(a, b member) int { return strings.Compare(a.name, b.name) })
-	dst = dst[:base]
-	for i, m := range members {
-		if i+1 < len(members) && members[i+1].name == m.name {
+// inOrder writes an object of the members whose names start there, sorted. Of equal names
+// the last one wins.
+func (c *canonicalizer) inOrder(names []int) {
+	slices.SortFunc(names, func(a, b int) int { return cmp.Or(c.compare(a, b), cmp.Compare(a, b)) })
+	c.text = append(c.text, '{')
+	for i, at := range names {
+		if i+1 < len(names) && c.compare(at, names[i+1]) == 0 {
 			continue
 		}
-		dst = append(append(dst, c.scratch[m.start-base:m.end-base]...), ',')
+		c.i = at
+		c.member()
+		if i+1 < len(names) {
+			c.text = append(c.text, ',')
+		}
 	}
-	return bytes.TrimSuffix(dst, []byte{','})
+	c.text = append(c.text, '}')
+}
+
+// member writes a member and steps over it.
+func (c *canonicalizer) member() {
+	c.peek()
+	c.rewritten(c.quoted())
+	c.text = append(c.text, ':')
+	c.peek()
+	c.i++
+	c.value()
+	c.peek()
+}
+
+// compare orders two names by where they start.
+func (c *canonicalizer) compare(a, b int) int {
+	x, y := cursor{c.s, a}, cursor{c.s, b}
+	return strings.Compare(x.str(), y.str())
 }

@@ -60,11 +60,18 @@ func (c *cursor) literal() string {
 
 // quoted steps over a string and returns what is between the quotes.
 func (c *cursor) quoted() (inner string, escaped bool) {
+	const short = 16 // a loop is faster than a search
 	start := c.i + 1
 	for c.i = start; c.s[c.i] != '"'; c.i++ {
 		if c.s[c.i] == '\\' {
 			escaped = true
 			c.i++
+		} else if c.i-start == short && !escaped {
+			end := c.i + strings.IndexByte(c.s[c.i:], '"')
+			if strings.IndexByte(c.s[c.i:end], '\\') < 0 {
+				c.i = end
+				break
+			}
 		}
 	}
 	c.i++
@@ -117,30 +124,33 @@ func unescape(s string) string {
 			return b.String()
 		}
 		b.WriteString(s[:i])
-		letter := s[i+1]
-		switch letter {
-		case 'b':
-			letter = '\b'
-		case 'f':
-			letter = '\f'
-		case 'n':
-			letter = '\n'
-		case 'r':
-			letter = '\r'
-		case 't':
-			letter = '\t'
-		case 'u':
-			r := hex4(s, i)
-			size := 6
-			if 0xD800 <= r && r <= 0xDFFF {
-				r = 0x10000 + (r-0xD800)<<10 + hex4(s, i+6) - 0xDC00
-				size = 12
-			}
-			b.WriteRune(r)
-			s = s[i+size:]
-			continue
+		r, size := unescapeOne(s[i:])
+		b.WriteRune(r)
+		s = s[i+size:]
+	}
+}
+
+// unescapeOne decodes the escape that s begins with, or the two of a pair, and returns
+// how long it is.
+func unescapeOne(s string) (r rune, size int) {
+	switch letter := s[1]; letter {
+	case 'b':
+		return '\b', 2
+	case 'f':
+		return '\f', 2
+	case 'n':
+		return '\n', 2
+	case 'r':
+		return '\r', 2
+	case 't':
+		return '\t', 2
+	case 'u':
+		r = hex4(s, 0)
+		if r < 0xD800 || r > 0xDFFF {
+			return r, 6
 		}
-		b.WriteByte(letter)
-		s = s[i+2:]
+		return 0x10000 + (r-0xD800)<<10 + hex4(s, 6) - 0xDC00, 12
+	default: // a quote, a backslash or a slash
+		return rune(letter), 2
 	}
 }

@@ -44,6 +44,11 @@
 // envelope refers to one copy of the text it was decoded from, unknown members
 // included. Values do not change and may be shared between goroutines.
 //
+// The time to write a canonical form grows with its text, whatever the nesting, and with
+// a logarithm for members that are not sorted yet. [Envelope.WriteProjection] streams: it
+// needs memory for the columns that are plain text and for the order of one object's
+// members, but not for the columns that are JSON.
+//
 // The schema names and digests of snapshots are not checked, only their shape.
 // Writing refuses NaN, infinities and text that is not UTF-8.
 //

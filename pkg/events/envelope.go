@@ -41,8 +41,12 @@ func (e Envelope) Equal(o Envelope) bool {
 // DecodeEnvelope reads one envelope, strictly; see the package doc. It copies
 // data once and the envelope refers to the copy. Errors are of type
 // *[DecodeError]; a fault in the shape comes before a wrong version.
-func DecodeEnvelope(data []byte) (Envelope, error) {
-	sc := scanner{s: string(data)}
+func DecodeEnvelope(data []byte) (Envelope, error) { return DecodeEnvelopeString(string(data)) }
+
+// DecodeEnvelopeString is [DecodeEnvelope] for text that is a string already. The envelope
+// refers to it, and nothing is copied.
+func DecodeEnvelopeString(text string) (Envelope, error) {
+	sc := scanner{s: text}
 	var env Envelope
 	version, err := sc.envelope(&env)
 	switch {

@@ -1,6 +1,7 @@
 package events
 
 import (
+	"io"
 	"math"
 	"reflect"
 	"strconv"
@@ -58,7 +59,17 @@ type projected struct {
 // there comes as a Value without text.
 type source struct {
 	name string
-	put  func(*Projection, Value)
+	put  func(*row, Value)
+}
+
+// row is a projection whose larger columns of JSON are not text yet.
+type row struct {
+	Projection
+	payload   Value
+	hasData   bool  // DataJSON is the payload too
+	metadata  Value // null where there is none
+	errorKind Value // without text where there is none
+	summary   Value // canonical; without text where there is none
 }
 
 // maxSources is the most sources that a type has.
@@ -90,34 +101,34 @@ var projections = map[string]projected{
 	EventSubagentEnd:          {sources: []source{{"task_id", toToolID}, {"agent", toToolName}, {"session_id", toText}, {"output", toToolOutput}, {"success", toSuccess}}},
 }
 
-func toError(p *Projection, v Value)      { p.Error = v.strOrNil() }
-func toPrompt(p *Projection, v Value)     { p.Prompt = v.strOrNil() }
-func toText(p *Projection, v Value)       { p.Text = v.strOrNil() }
-func toToolID(p *Projection, v Value)     { p.ToolID = v.strOrNil() }
-func toToolName(p *Projection, v Value)   { p.ToolName = v.strOrNil() }
-func toToolOutput(p *Projection, v Value) { p.ToolOutput = v.strOrNil() }
-func toTurn(p *Projection, v Value)       { p.Turn = v.uint64OrNil() }
+func toError(p *row, v Value)      { p.Error = v.strOrNil() }
+func toPrompt(p *row, v Value)     { p.Prompt = v.strOrNil() }
+func toText(p *row, v Value)       { p.Text = v.strOrNil() }
+func toToolID(p *row, v Value)     { p.ToolID = v.strOrNil() }
+func toToolName(p *row, v Value)   { p.ToolName = v.strOrNil() }
+func toToolOutput(p *row, v Value) { p.ToolOutput = v.strOrNil() }
+func toTurn(p *row, v Value)       { p.Turn = v.uint64OrNil() }
 
-func toTotalTokens(p *Projection, v Value) {
+func toTotalTokens(p *row, v Value) {
 	total, _ := v.Get("total_tokens")
 	p.TotalTokens = total.uint64OrNil()
 }
 
-func toExitCode(p *Projection, v Value) {
+func toExitCode(p *row, v Value) {
 	if i, ok := v.Int64(); ok && math.MinInt32 <= i && i <= math.MaxInt32 {
 		p.ExitCode = new(int32(i))
 	}
 }
 
-func toErrorKind(p *Projection, v Value) {
+func toErrorKind(p *row, v Value) {
 	if !v.IsNull() {
-		p.ErrorKindJSON = new(v.JSON())
+		p.errorKind = v
 	}
 }
 
 // toSuccess gives a subagent the exit code of its success, never the one that
 // its payload may hold.
-func toSuccess(p *Projection, v Value) {
+func toSuccess(p *row, v Value) {
 	if success, ok := v.Bool(); ok {
 		p.ExitCode = new(int32(1))
 		if success {
@@ -127,7 +138,7 @@ func toSuccess(p *Projection, v Value) {
 }
 
 // afterText joins a second string to the text; without both there is none.
-func afterText(p *Projection, v Value) {
+func afterText(p *row, v Value) {
 	status, ok := v.Str()
 	if p.Text == nil || !ok {
 		p.Text = nil
@@ -136,12 +147,12 @@ func afterText(p *Projection, v Value) {
 	p.Text = new(*p.Text + ": " + status)
 }
 
-func toVerificationSummary(p *Projection, v Value) {
+func toVerificationSummary(p *row, v Value) {
 	if v.text == "" {
 		return
 	}
 	text := v.JSON()
-	p.VerificationSummaryJSON = &text
+	p.summary = Value{text, v.deep, true}
 	var summary VerificationSummary
 	d := decoder{cursor{s: text}}
 	if err := d.object(reflect.ValueOf(&summary).Elem(), summaryShape); err == nil {
@@ -166,13 +177,68 @@ func (v Value) uint64OrNil() *uint64 {
 // Project returns the flat view of the envelope. A payload of any shape
 // projects: what does not fit is nil.
 func (e Envelope) Project() Projection {
-	p := Projection{Version: EnvelopeVersion, EventType: e.Type, PayloadJSON: e.Payload.JSON()}
-	if !e.Metadata.IsNull() {
-		p.MetadataJSON = new(e.Metadata.JSON())
-	}
-	rule := projections[e.Type]
-	if !rule.noData {
+	r := e.row()
+	p := r.Projection
+	p.PayloadJSON = r.payload.JSON()
+	if r.hasData {
 		p.DataJSON = new(p.PayloadJSON)
+	}
+	if !r.metadata.IsNull() {
+		p.MetadataJSON = new(r.metadata.JSON())
+	}
+	if r.errorKind.text != "" {
+		p.ErrorKindJSON = new(r.errorKind.JSON())
+	}
+	if r.summary.text != "" {
+		p.VerificationSummaryJSON = new(r.summary.JSON())
+	}
+	return p
+}
+
+// WriteProjection writes to w what [Projection.AppendJSON] appends for the projection of
+// the envelope. It writes in pieces of a few KiB and never holds the text of a column of
+// JSON as a whole, so that a large event needs little memory beside itself. The error is
+// that of w.
+func (e Envelope) WriteProjection(w io.Writer) error {
+	var err error
+	o := output{text: make([]byte, 0, 2*pieceBytes), spill: func(piece []byte) {
+		if err == nil {
+			_, err = w.Write(piece)
+		}
+	}}
+	r := e.row()
+	var c canonicalizer
+	column := func(v Value, some bool) func(*output) {
+		if !some {
+			return nil
+		}
+		return func(o *output) {
+			o.text = append(o.text, '"')
+			inner := output{spill: func(piece []byte) {
+				o.text = appendEscaped(o.text, piece)
+				o.hand(pieceBytes)
+			}}
+			c.write(v, &inner)
+			inner.hand(0)
+			o.text = append(o.text, '"')
+		}
+	}
+	r.write(&o, jsonColumns{
+		data:      column(r.payload, r.hasData),
+		errorKind: column(r.errorKind, r.errorKind.text != ""),
+		metadata:  column(r.metadata, !r.metadata.IsNull()),
+		payload:   column(r.payload, true),
+		summary:   column(r.summary, r.summary.text != ""),
+	})
+	o.hand(0)
+	return err
+}
+
+func (e Envelope) row() row {
+	rule := projections[e.Type]
+	r := row{
+		Projection: Projection{Version: EnvelopeVersion, EventType: e.Type},
+		payload:    e.Payload, hasData: !rule.noData, metadata: e.Metadata,
 	}
 	var names, found [maxSources]string
 	for i, s := range rule.sources {
@@ -181,10 +247,10 @@ func (e Envelope) Project() Projection {
 	n := len(rule.sources)
 	if n > 0 && e.Payload.members(names[:n], found[:n]) {
 		for i, s := range rule.sources {
-			s.put(&p, Value{text: found[i], canonical: e.Payload.canonical})
+			s.put(&r, Value{found[i], e.Payload.deep, e.Payload.canonical})
 		}
 	}
-	return p
+	return r
 }
 
 // ProjectEvent is [ToEnvelope] and [Envelope.Project] in one.
@@ -200,34 +266,61 @@ func ProjectEvent(event Event) (Projection, error) {
 // null where there is nothing. Strings are written as in an envelope; they
 // must be valid UTF-8, which what [Envelope.Project] returns always is.
 func (p Projection) AppendJSON(dst []byte) []byte {
-	str := func(name string, s *string) {
-		dst = append(dst, name...)
+	column := func(s *string) func(*output) {
 		if s == nil {
-			dst = append(dst, "null"...)
-		} else {
-			dst = appendString(dst, *s)
+			return nil
+		}
+		return func(o *output) { o.string(*s) }
+	}
+	o := output{text: dst}
+	p.write(&o, jsonColumns{
+		data:      column(p.DataJSON),
+		errorKind: column(p.ErrorKindJSON),
+		metadata:  column(p.MetadataJSON),
+		payload:   column(&p.PayloadJSON),
+		summary:   column(p.VerificationSummaryJSON),
+	})
+	return o.text
+}
+
+// jsonColumns write the columns that are JSON; nil is null.
+type jsonColumns struct {
+	data, errorKind, metadata, payload, summary func(*output)
+}
+
+// write writes the 17 columns: those that are JSON as columns does, the others from p.
+func (p *Projection) write(o *output, columns jsonColumns) {
+	null := func(name string, absent bool) bool {
+		o.text = append(o.text, name...)
+		if absent {
+			o.text = append(o.text, "null"...)
+		}
+		return absent
+	}
+	column := func(name string, write func(*output)) {
+		if !null(name, write == nil) {
+			write(o)
+		}
+	}
+	str := func(name string, s *string) {
+		if !null(name, s == nil) {
+			o.string(*s)
 		}
 	}
 	number := func(name string, u *uint64) {
-		dst = append(dst, name...)
-		if u == nil {
-			dst = append(dst, "null"...)
-		} else {
-			dst = strconv.AppendUint(dst, *u, 10)
+		if !null(name, u == nil) {
+			o.text = strconv.AppendUint(o.text, *u, 10)
 		}
 	}
-	str(`{"data_json":`, p.DataJSON)
+	column(`{"data_json":`, columns.data)
 	str(`,"error":`, p.Error)
-	str(`,"error_kind_json":`, p.ErrorKindJSON)
+	column(`,"error_kind_json":`, columns.errorKind)
 	str(`,"event_type":`, &p.EventType)
-	dst = append(dst, `,"exit_code":`...)
-	if p.ExitCode == nil {
-		dst = append(dst, "null"...)
-	} else {
-		dst = strconv.AppendInt(dst, int64(*p.ExitCode), 10)
+	if !null(`,"exit_code":`, p.ExitCode == nil) {
+		o.text = strconv.AppendInt(o.text, int64(*p.ExitCode), 10)
 	}
-	str(`,"metadata_json":`, p.MetadataJSON)
-	str(`,"payload_json":`, &p.PayloadJSON)
+	column(`,"metadata_json":`, columns.metadata)
+	column(`,"payload_json":`, columns.payload)
 	str(`,"prompt":`, p.Prompt)
 	str(`,"text":`, p.Text)
 	str(`,"tool_id":`, p.ToolID)
@@ -235,10 +328,10 @@ func (p Projection) AppendJSON(dst []byte) []byte {
 	str(`,"tool_output":`, p.ToolOutput)
 	number(`,"total_tokens":`, p.TotalTokens)
 	number(`,"turn":`, p.Turn)
-	str(`,"verification_summary_json":`, p.VerificationSummaryJSON)
+	column(`,"verification_summary_json":`, columns.summary)
 	str(`,"verification_summary_text":`, p.VerificationSummaryText)
-	dst = append(dst, `,"version":`...)
-	return append(strconv.AppendUint(dst, uint64(p.Version), 10), '}')
+	o.text = append(o.text, `,"version":`...)
+	o.text = append(strconv.AppendUint(o.text, uint64(p.Version), 10), '}')
 }
 
 // MarshalJSON is [Projection.AppendJSON]; see [Envelope.MarshalJSON].

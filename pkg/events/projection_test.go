@@ -30,6 +30,32 @@ func TestProjectionsAreReadBack(t *testing.T) {
 	}
 }
 
+// A member that is missing or does not fit leaves its column null.
+func TestProjectWhatDoesNotFit(t *testing.T) {
+	for _, c := range []struct{ eventType, payload, column, want string }{
+		{events.EventToolEnd, `{"exit_code":-2147483648}`, "exit_code", "-2147483648"},
+		{events.EventToolEnd, `{"exit_code":-2147483649}`, "exit_code", "null"},
+		{events.EventToolEnd, `{"exit_code":2147483647}`, "exit_code", "2147483647"},
+		{events.EventToolEnd, `{"exit_code":2147483648}`, "exit_code", "null"},
+		{events.EventToolEnd, `{"exit_code":1.0}`, "exit_code", "null"},
+		{events.EventSubagentProgress, `{"session_id":"s","status":"busy"}`, "text", `"s: busy"`},
+		{events.EventSubagentProgress, `{"status":"busy"}`, "text", "null"},
+		{events.EventSubagentProgress, `{"session_id":1,"status":"busy"}`, "text", "null"},
+		{events.EventSubagentProgress, `{"session_id":"s"}`, "text", "null"},
+		{events.EventSubagentProgress, `{"session_id":"s","status":1}`, "text", "null"},
+		{events.EventSubagentProgress, `{}`, "text", "null"},
+	} {
+		text := events.NewEnvelope(c.eventType, parse(t, c.payload)).Project().AppendJSON(nil)
+		var columns map[string]json.RawMessage
+		if err := json.Unmarshal(text, &columns); err != nil {
+			t.Fatal(err)
+		}
+		if got := string(columns[c.column]); got != c.want {
+			t.Errorf("%s %s: %s is %s, want %s", c.eventType, c.payload, c.column, got, c.want)
+		}
+	}
+}
+
 func TestDecodeProjectionRefuses(t *testing.T) {
 	for text, want := range map[string]events.ErrorCode{
 		``:                                  events.CodeUnparsable,

@@ -240,8 +240,10 @@ func TestEventProperties(t *testing.T) {
 
 // rewritten is the canonical form of accepted text, without the short cut.
 func rewritten(text string) string {
-	c := canonicalizer{cursor: cursor{s: text}}
-	return string(c.appendValue(nil))
+	v := accepted(text)
+	var o output
+	new(canonicalizer).rewrite(v, &o)
+	return string(o.text)
 }
 
 // A number that is copied as it is would be written just so.

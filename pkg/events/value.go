@@ -1,10 +1,13 @@
 package events
 
 import (
+	"encoding"
+	"encoding/json"
 	"fmt"
 	"math"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -53,10 +56,16 @@ func accepted(text string) Value {
 	return v
 }
 
-// ValueOf makes a Value of nil, a Value, a bool, a string, a number, and of
-// slices, arrays and string-keyed maps of these. An integer stays an integer
-// and a float a float, of 32 bits widened to 64. Anything else, NaN, an
-// infinity, invalid UTF-8, or too deep a nesting is [ErrSerialize].
+// ValueOf makes a Value of nil, a Value, a bool, a string, a number, a
+// json.Number, a json.RawMessage, and of slices, arrays and string-keyed maps of
+// these. An integer stays an integer and a float a float, of 32 bits widened to
+// 64. A json.Number is the number that it spells; a json.RawMessage is the value
+// that its text stands for, as [ParseValue] reads it, and null if it is nil.
+//
+// Anything else is [ErrSerialize]: among others bytes (encode them as a string
+// first), a type with a MarshalJSON or MarshalText method (pass what it returns
+// as a json.RawMessage), NaN, an infinity, invalid UTF-8, and nesting that is too
+// deep.
 func ValueOf(v any) (Value, error) {
 	e := encoder{depth: 1, deepest: 1}
 	e.any(reflect.ValueOf(v))
@@ -75,6 +84,12 @@ func (e *encoder) any(v reflect.Value) {
 		e.dst = append(e.dst, "null"...)
 	case v.Type() == valueType:
 		e.value(v)
+	case v.Type() == numberType:
+		e.number(v.String())
+	case v.Type() == rawType:
+		e.raw(v.Bytes(), v.IsNil())
+	case marshalsItself(v.Type()):
+		e.fail(fmt.Sprintf("the Go type %v has a form of its own; pass it as json.RawMessage", v.Type()))
 	case k == reflect.Bool:
 		e.bool(v.Bool())
 	case k == reflect.String:
@@ -85,9 +100,11 @@ func (e *encoder) any(v reflect.Value) {
 		e.uint(v.Uint())
 	case v.CanFloat():
 		e.float(v.Float(), 64)
+	case (k == reflect.Slice || k == reflect.Array) && v.Type().Elem().Kind() == reflect.Uint8:
+		e.fail(fmt.Sprintf("bytes have no JSON value: the Go type %v; encode them as a string", v.Type()))
 	case k == reflect.Slice || k == reflect.Array:
 		e.list(v, e.any)
-	case k == reflect.Map && v.Type().Key().Kind() == reflect.String:
+	case k == reflect.Map && v.Type().Key().Kind() == reflect.String && !marshalsItself(v.Type().Key()):
 		keys := v.MapKeys()
 		slices.SortFunc(keys, func(a, b reflect.Value) int { return strings.Compare(a.String(), b.String()) })
 		e.enter('{')
@@ -102,6 +119,48 @@ func (e *encoder) any(v reflect.Value) {
 	default:
 		e.fail(fmt.Sprintf("no JSON value for the Go type %v", v.Type()))
 	}
+}
+
+var (
+	numberType    = reflect.TypeFor[json.Number]()
+	rawType       = reflect.TypeFor[json.RawMessage]()
+	jsonMarshaler = reflect.TypeFor[json.Marshaler]()
+	textMarshaler = reflect.TypeFor[encoding.TextMarshaler]()
+)
+
+// marshalsItself reports whether t, or a pointer to it, has a method that encoding/json
+// calls. Of the types that are taken only those with a name may have methods.
+func marshalsItself(t reflect.Type) bool {
+	if t.PkgPath() == "" {
+		return false
+	}
+	t = reflect.PointerTo(t)
+	return t.Implements(jsonMarshaler) || t.Implements(textMarshaler)
+}
+
+// number writes a json.Number.
+func (e *encoder) number(text string) {
+	v, err := ParseValue([]byte(text))
+	if _, _, ok := v.number(); err != nil || !ok || v.text != text {
+		e.fail("no JSON number: json.Number " + strconv.Quote(quoted(text)))
+		return
+	}
+	e.dst = v.AppendJSON(e.dst)
+}
+
+// raw writes a json.RawMessage.
+func (e *encoder) raw(text []byte, null bool) {
+	if null {
+		e.dst = append(e.dst, "null"...)
+		return
+	}
+	v, err := ParseValue(text)
+	if err != nil {
+		e.fail("json.RawMessage: " + err.Error())
+		return
+	}
+	e.nest(v.deep)
+	e.dst = v.AppendJSON(e.dst)
 }
 
 // head returns the first byte, which tells the kind.
@@ -263,8 +322,9 @@ func (v Value) AppendJSON(dst []byte) []byte {
 	case v.canonical:
 		return append(dst, v.text...)
 	}
-	c := canonicalizer{cursor: cursor{s: v.text}}
-	return c.appendValue(dst)
+	o := output{text: dst}
+	new(canonicalizer).rewrite(v, &o)
+	return o.text
 }
 
 // Equal reports whether the canonical texts are equal: 1 and 1.0 differ, the

@@ -1,10 +1,14 @@
 package events_test
 
 import (
+	"encoding/json"
 	"errors"
 	"math"
+	"math/rand/v2"
+	"net"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -76,6 +80,78 @@ func TestValueKeyOrder(t *testing.T) {
 	}
 }
 
+// nestedText is a text of so many objects and arrays inside one another. Members come in any
+// order and more than once, names and values in any spelling.
+func nestedText(r *rand.Rand, depth int) string {
+	pick := func(from ...string) string { return from[r.IntN(len(from))] }
+	if depth == 0 {
+		return pick("1e2", "-0", "null", "[ ]", "{ }", `"\u0041{\\\""`, `"`+strings.Repeat("long ", r.IntN(30))+`"`)
+	}
+	items := []string{nestedText(r, depth-1)}
+	for range pick("", "1", "12", strings.Repeat("x", r.IntN(40))) {
+		items = append(items, nestedText(r, r.IntN(min(depth, 2))/(1+r.IntN(4))))
+	}
+	r.Shuffle(len(items), func(i, j int) { items[i], items[j] = items[j], items[i] })
+	if r.IntN(3) == 0 {
+		return "[" + strings.Join(items, " , ") + "]"
+	}
+	for i := range items {
+		items[i] = pick(`"a"`, `"b" `, `"\u0061"`, `"\n"`, `"é"`, `""`, `"{"`, `"a\"]"`) + ": " + items[i]
+	}
+	return "{" + strings.Join(items, ",") + "}"
+}
+
+// The canonical form is the same whichever way it is found: by rewriting the text, or from
+// Go values.
+func TestCanonicalAtEveryDepth(t *testing.T) {
+	for depth := range events.MaxDepth - 2 { // the innermost may be an array, too
+		for seed := range uint64(4) {
+			text := nestedText(rand.New(rand.NewPCG(seed, uint64(depth))), depth)
+			v := parse(t, text)
+			want, err := events.ValueOf(v.Any())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if v.JSON() != want.JSON() {
+				t.Fatalf("depth %d, seed %d: %.2000s\nis written\n%.2000s, want\n%.2000s", depth, seed, text, v.JSON(), want.JSON())
+			}
+		}
+	}
+}
+
+// A text takes as long however deep it lies. Each time is the best of several, so that a
+// busy machine does not count.
+func TestCanonicalIsLinearInDepth(t *testing.T) {
+	chain := func(depth int, leaf string) string {
+		return strings.Repeat(`{"b":0,"a":`, depth) + leaf + strings.Repeat("}", depth)
+	}
+	long := "[1e2" + strings.Repeat(`,1,"`+strings.Repeat("x", 1000)+`"`, 1000) + "]"
+	numbers := "[1e2" + strings.Repeat(`,12,3.5`, 20_000) + "]"
+	for name, texts := range map[string][2]string{
+		"long strings": {"[" + long + "]", chain(120, long)},
+		"numbers":      {"[" + numbers + "]", chain(120, numbers)},
+		"objects":      {"[" + strings.Repeat(chain(10, "0")+",", 1500) + "0]", "[" + strings.Repeat(chain(120, "0")+",", 125) + "0]"},
+	} {
+		var best [2]time.Duration
+		buf := make([]byte, 0, 2*len(texts[0]))
+		for i, text := range texts {
+			v := parse(t, text)
+			for range 5 {
+				start := time.Now()
+				buf = v.AppendJSON(buf[:0])
+				if took := time.Since(start); best[i] == 0 || took < best[i] {
+					best[i] = took
+				}
+			}
+		}
+		ratio := float64(best[1]) / float64(best[0])
+		t.Logf("%s: %v, deep %v: %.1f times", name, best[0], best[1], ratio)
+		if ratio > 6 {
+			t.Errorf("%s: takes %.1f times as long when it lies deep, at most 6", name, ratio)
+		}
+	}
+}
+
 func TestValueFloats(t *testing.T) {
 	for in, want := range map[string]string{
 		"1e15": "1000000000000000.0", "9999999999999998.0": "9999999999999998.0", "1e16": "1e16",
@@ -144,6 +220,15 @@ func get(t *testing.T, v events.Value, name string) events.Value {
 	return m
 }
 
+// formal and byPointer are types that encoding/json asks for their text.
+type formal string
+
+func (formal) MarshalText() ([]byte, error) { return []byte("formal"), nil }
+
+type byPointer []int
+
+func (*byPointer) MarshalJSON() ([]byte, error) { return []byte(`"by pointer"`), nil }
+
 func TestValueOf(t *testing.T) {
 	type word string
 	for _, c := range []struct {
@@ -153,6 +238,10 @@ func TestValueOf(t *testing.T) {
 		{nil, "null"}, {true, "true"}, {word("w"), `"w"`}, {int8(-1), "-1"}, {uint64(math.MaxUint64), "18446744073709551615"},
 		{1.0, "1.0"}, {float32(0.1), "0.10000000149011612"}, {[]string{"b", "a"}, `["b","a"]`}, {[2]bool{}, "[false,false]"},
 		{map[word]any{"b": nil, "a": []any{}}, `{"a":[],"b":null}`}, {parse(t, "[ 1 ]"), "[1]"}, {map[string]any(nil), "{}"},
+		{json.Number("12345678901234567890"), "12345678901234567890"}, {json.Number("1.50"), "1.5"}, {json.Number("-0"), "-0.0"},
+		{[]json.Number{"1", "1.0", "1e2"}, "[1,1.0,100.0]"}, {map[string]json.Number{"n": "-7"}, `{"n":-7}`},
+		{json.RawMessage(` {"b":1,"a":[2e0]} `), `{"a":[2.0],"b":1}`}, {json.RawMessage(nil), "null"},
+		{[]any{json.RawMessage(`"x"`), []json.RawMessage{nil, json.RawMessage("1")}}, `["x",[null,1]]`},
 	} {
 		v, err := events.ValueOf(c.in)
 		if err != nil || v.JSON() != c.want {
@@ -166,6 +255,13 @@ func TestValueOf(t *testing.T) {
 	for name, in := range map[string]any{
 		"NaN": math.NaN(), "infinity": []any{math.Inf(-1)}, "UTF-8": "\xff", "UTF-8 in a name": map[string]any{"\xff": 1},
 		"struct": struct{}{}, "channel": make(chan int), "cycle": cycle, "depth": []any{deep}, "int keys": map[int]any{1: 1},
+		"bytes": []byte("x"), "no bytes": []byte(nil), "an array of bytes": [2]byte{}, "bytes inside": []any{[]byte("x")},
+		"named bytes": net.IPv4zero, "an empty Number": json.Number(""), "a Number that is a word": json.Number("true"),
+		"a Number with a space": json.Number("1 "), "a Number and more": json.Number("1,2"), "a Number too large": json.Number("1e400"),
+		"an empty RawMessage": json.RawMessage{}, "a broken RawMessage": json.RawMessage("{"), "two RawMessages": json.RawMessage("1 2"),
+		"a RawMessage that is not UTF-8": json.RawMessage("\"\xff\""),
+		"depth with a RawMessage":        []any{json.RawMessage(nested(126))},
+		"a form of its own":              formal("x"), "a form of its own, by pointer": byPointer{}, "names with a form": map[formal]int{"x": 1},
 	} {
 		if v, err := events.ValueOf(in); !errors.Is(err, events.ErrSerialize) || !v.IsNull() {
 			t.Errorf("%s: %s, %v", name, v.JSON(), err)

@@ -26,7 +26,7 @@ func reference(t testing.TB, in *beamagentspb.ToolIntent, key string) []byte {
 }
 
 func FuzzSign(f *testing.F) {
-	ring := keyring(f, "k1", "one")
+	ring := keyring(f, "k1", keyOne)
 	s := signer(f, ring, "k1")
 	f.Add(encode(f, full()))
 	f.Add(encode(f, sign(f, s, full())))
@@ -40,11 +40,11 @@ func FuzzSign(f *testing.F) {
 		}
 		got := ring.Verify(in)
 		if want := len(in.Signature) > 0 && in.SignatureScheme == 1 && in.SigningKeyId == "k1" &&
-			bytes.Equal(in.Signature, reference(t, in, "one")); (got == intent.OK) != want {
+			bytes.Equal(in.Signature, reference(t, in, keyOne)); (got == intent.OK) != want {
 			t.Fatalf("Verify = %s of a signature that is right: %v", got, want)
 		}
 		signed := sign(t, s, in)
-		if !bytes.Equal(signed.Signature, reference(t, in, "one")) {
+		if !bytes.Equal(signed.Signature, reference(t, in, keyOne)) {
 			t.Fatal("the signature is not that of the encoding without fields 12 to 14")
 		}
 		if got := ring.Verify(decode(t, encode(t, signed))); got != intent.OK {
@@ -54,20 +54,20 @@ func FuzzSign(f *testing.F) {
 }
 
 func FuzzParseKeyring(f *testing.F) {
-	f.Add("k1=b25l\n# c\n\nmy key=dHdv\nk1=b25l")
-	f.Add("k1=\n=b25l\n\xff=b25l\nk1=b25lMQ")
+	f.Add("k1=" + one + "\n# c\n\n my key = " + two + "\nk1=" + one)
+	f.Add("k1=\n=" + one + "\n\xff=" + one + "\nk1=b25lMQ")
 	f.Fuzz(func(t *testing.T, text string) {
 		ring, err := intent.ParseKeyring(text)
 		if err != nil {
-			if ring != nil || !errors.Is(err, intent.ErrKeyring) || len(err.Error()) > 120 {
+			if ring != nil || !errors.Is(err, intent.ErrKeyring) || len(err.Error()) > 140 {
 				t.Fatalf("ParseKeyring(%q) = %v, %v", text, ring, err)
 			}
 			return
 		}
 		found := 0
 		for line := range strings.SplitSeq(strings.TrimPrefix(text, "\ufeff"), "\n") {
-			id, _, _ := strings.Cut(strings.TrimSpace(line), "=")
-			if s, err := intent.NewSigner(ring, id); err == nil {
+			id, _, _ := strings.Cut(line, "=")
+			if s, err := intent.NewSigner(ring, strings.TrimSpace(id)); err == nil {
 				found++
 				if signed, err := s.Sign(full()); err != nil || ring.Verify(signed) != intent.OK {
 					t.Fatalf("key %q of %q: %v", id, text, err)
@@ -100,7 +100,7 @@ func TestSignProperty(t *testing.T) {
 			SigningKeyId:    rapid.String().Draw(rt, "signing_key_id"),
 			Signature:       rapid.SliceOf(rapid.Byte()).Draw(rt, "signature"),
 		}
-		key := string(rapid.SliceOfN(rapid.Byte(), 1, 100).Draw(rt, "key"))
+		key := string(rapid.SliceOfN(rapid.Byte(), 16, 100).Draw(rt, "key"))
 		ring := keyring(t, "k1", key, "k2", key+"x")
 		signed := sign(t, signer(t, ring, "k1"), in)
 		if !bytes.Equal(signed.Signature, reference(t, in, key)) {

@@ -25,17 +25,16 @@
 //
 // # Limits
 //
-// A keyring is read up to 1 MiB. Nothing bounds an intent's args here. A model call
+// A keyring is read up to 1 MiB; its keys have at least 16 bytes. Nothing bounds an intent's args here. A model call
 // is nested at most canonjson.MaxDepth - 1 deep, as its document adds a level.
 //
 // The identities use SHA-1, as version 5 UUIDs do; under GODEBUG=fips140=only, which
-// forbids it, they panic. They tell things apart and authenticate nothing. There, a
-// key of less than 14 bytes (112 bits) panics too, when it first signs or verifies.
+// forbids it, they panic. They tell things apart and authenticate nothing.
 //
 // # Differences
 //
-// Some writers of this format take an empty signing key, and the last of two equal
-// members in args; here both are refused.
+// Some writers of this format take a short or empty signing key, and the last of two
+// equal members in args; here both are refused.
 package intent
 
 import (

@@ -15,8 +15,13 @@ import (
 	"unicode/utf8"
 )
 
-// maxKeyringBytes bounds what is read of a keyring.
-const maxKeyringBytes = 1 << 20
+const (
+	// maxKeyringBytes bounds what is read of a keyring.
+	maxKeyringBytes = 1 << 20
+	// minKeyBytes is half of what HMAC-SHA256 asks for; a shorter key is a password or a
+	// mistake.
+	minKeyBytes = 16
+)
 
 // Keyring holds signing keys by id. It is safe for concurrent use. The zero value
 // and nil hold no key.
@@ -32,10 +37,12 @@ type Keyring struct {
 type macFunc func(input []byte) []byte
 
 // LoadKeyring reads the keyring that ref names: "env:NAME" is the value of an
-// environment variable, "file:/path" the content of a file, by its absolute path. The
-// error wraps [ErrKeyring]: for what is no reference, a variable that is not set and a
-// file that cannot be read also [ErrReference], and the error of the file. It quotes
-// nothing but the path of a file.
+// environment variable, "file:/path" the content of a regular file, by its absolute path.
+// A pipe or a device is refused: reading it could block for ever.
+//
+// The error wraps [ErrKeyring]. For a malformed reference, a variable that is not set and
+// a file that cannot be read it also wraps [ErrReference], and the error of the file. It
+// quotes nothing but the path of a file.
 func LoadKeyring(ref string) (*Keyring, error) {
 	if err := CheckReference(ref); err != nil {
 		return nil, err
@@ -48,6 +55,10 @@ func LoadKeyring(ref string) (*Keyring, error) {
 			return nil, fmt.Errorf("intent: %w: the environment variable that it names is not set", ErrReference)
 		}
 		return ParseKeyring(text)
+	}
+	// Opening a pipe blocks until somebody writes to it, so the file is looked at first.
+	if info, err := os.Stat(target); err == nil && !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("intent: %w: %s is not a regular file; write the keys to a file and name that", ErrReference, target)
 	}
 	f, err := os.Open(target)
 	if err != nil {
@@ -84,12 +95,15 @@ func CheckReference(ref string) error {
 	return nil
 }
 
-// ParseKeyring reads lines of the form id=key. The id is UTF-8, not empty, and may
-// hold spaces, but no "=", control character or byte order mark; the key is standard
-// base64 with padding, and not empty. A byte order mark in front of the text, white
-// space around a line (that of Unicode), blank lines and lines that start with "#" are
-// skipped. Of lines with the same id the last counts, if all can be read. The error wraps
-// [ErrKeyring] and gives the number of the line, never its text.
+// ParseKeyring reads lines of the form id=key.
+//
+// The id is UTF-8, not empty, and may hold spaces, but no "=", control character or byte
+// order mark. The key is standard base64 with padding, of at least 16 bytes. White space
+// (that of Unicode) around a line, an id or a key is dropped. A byte order mark in front
+// of the text, blank lines and lines that start with "#" are skipped. Where several lines
+// have the same id the last one counts, but all must be readable.
+//
+// The error wraps [ErrKeyring] and gives the number of the line, never its text.
 func ParseKeyring(text string) (*Keyring, error) {
 	if len(text) > maxKeyringBytes {
 		return nil, fmt.Errorf("intent: %w: longer than %d bytes", ErrKeyring, maxKeyringBytes)
@@ -104,6 +118,7 @@ func ParseKeyring(text string) (*Keyring, error) {
 			continue
 		}
 		id, encoded, ok := strings.Cut(line, "=")
+		id, encoded = strings.TrimSpace(id), strings.TrimSpace(encoded)
 		if !ok || id == "" {
 			return nil, fmt.Errorf("intent: %w: line %d: not of the form id=key", ErrKeyring, number)
 		}
@@ -115,8 +130,9 @@ func ParseKeyring(text string) (*Keyring, error) {
 		if err != nil || strings.ContainsRune(encoded, '\r') {
 			return nil, fmt.Errorf("intent: %w: line %d: the key is not standard base64 with padding", ErrKeyring, number)
 		}
-		if len(key) == 0 {
-			return nil, fmt.Errorf("intent: %w: line %d: the key is empty", ErrKeyring, number)
+		if len(key) < minKeyBytes {
+			return nil, fmt.Errorf("intent: %w: line %d: the key has %d bytes, fewer than %d; make one with: head -c 32 /dev/urandom | base64",
+				ErrKeyring, number, len(key), minKeyBytes)
 		}
 		macs[id] = newMAC(key)
 	}

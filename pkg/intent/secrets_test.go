@@ -205,7 +205,7 @@ func TestSecretsAreNotInErrors(t *testing.T) {
 		"k1=" + encoded + "=",
 		"k1=" + string(secret) + "!",
 		string(secret) + "\xff=" + encoded,
-		string(secret) + "\t=" + encoded,
+		string(secret) + "\tx=" + encoded,
 		"\ufeff\ufeff" + string(secret) + "=" + encoded,
 		"=" + encoded,
 		"\n" + string(secret),

@@ -21,6 +21,9 @@ import (
 )
 
 // keyring makes one of pairs of id and key.
+// Two keys that are just long enough.
+const keyOne, keyTwo = "one, of 16 bytes", "two, of 16 bytes"
+
 func keyring(t testing.TB, pairs ...string) *intent.Keyring {
 	t.Helper()
 	var text strings.Builder
@@ -159,7 +162,7 @@ func full() *beamagentspb.ToolIntent {
 }
 
 func TestVerifyOrder(t *testing.T) {
-	ring := keyring(t, "k1", "one", "also k1", "one", "k2", "two")
+	ring := keyring(t, "k1", keyOne, "also k1", keyOne, "k2", keyTwo)
 	signed := sign(t, signer(t, ring, "k1"), full())
 	for name, tt := range map[string]struct {
 		change func(*beamagentspb.ToolIntent)
@@ -214,7 +217,7 @@ func addUnknown(in *beamagentspb.ToolIntent, field string) {
 
 // A change of any field that is signed is found, also of those that come later.
 func TestVerifyFindsChangedFields(t *testing.T) {
-	ring := keyring(t, "k1", "one")
+	ring := keyring(t, "k1", keyOne)
 	s := signer(t, ring, "k1")
 	for name, in := range map[string]*beamagentspb.ToolIntent{"full": full(), "empty": {}} {
 		signed := sign(t, s, in)
@@ -262,7 +265,7 @@ func TestVerifyFindsChangedFields(t *testing.T) {
 
 // Every bit of a signed intent on the wire.
 func TestVerifyFindsFlippedBits(t *testing.T) {
-	ring := keyring(t, "k1", "one")
+	ring := keyring(t, "k1", keyOne)
 	wire := encode(t, sign(t, signer(t, ring, "k1"), full()))
 	unreadable := 0
 	for bit := range 8 * len(wire) {
@@ -284,7 +287,7 @@ func TestVerifyFindsFlippedBits(t *testing.T) {
 
 // What is signed is the message, however it was written down.
 func TestVerifyOtherEncodings(t *testing.T) {
-	ring := keyring(t, "k1", "one")
+	ring := keyring(t, "k1", keyOne)
 	in := full()
 	in.Attempt = 0
 	wire := encode(t, sign(t, signer(t, ring, "k1"), in))
@@ -312,7 +315,7 @@ func TestVerifyOtherEncodings(t *testing.T) {
 
 // Fields that this program does not know are covered by the signature it makes.
 func TestSignCoversUnknownFields(t *testing.T) {
-	ring := keyring(t, "k1", "one")
+	ring := keyring(t, "k1", keyOne)
 	s := signer(t, ring, "k1")
 	for name, unknown := range map[string]string{
 		"number 500":                     "\xa0\x1f\x2a",
@@ -334,7 +337,7 @@ func TestSignCoversUnknownFields(t *testing.T) {
 }
 
 func TestSignRefuses(t *testing.T) {
-	s := signer(t, keyring(t, "k1", "one"), "k1")
+	s := signer(t, keyring(t, "k1", keyOne), "k1")
 	for name, in := range map[string]*beamagentspb.ToolIntent{
 		"nil":            nil,
 		"intent_id":      {IntentId: "\xff"},
@@ -401,9 +404,9 @@ func TestSignCopies(t *testing.T) {
 			t.Fatalf("full has no %s", field.Name())
 		}
 	}
-	got := sign(t, signer(t, keyring(t, "k1", "one"), "k1"), in)
+	got := sign(t, signer(t, keyring(t, "k1", keyOne), "k1"), in)
 	want := proto.CloneOf(in)
-	want.SignatureScheme, want.SigningKeyId, want.Signature = beamagentspb.ToolIntent_HMAC_SHA256, "k1", reference(t, in, "one")
+	want.SignatureScheme, want.SigningKeyId, want.Signature = beamagentspb.ToolIntent_HMAC_SHA256, "k1", reference(t, in, keyOne)
 	if diff := cmp.Diff(want, got, protocmp.Transform()); diff != "" {
 		t.Error(diff)
 	}
@@ -420,7 +423,7 @@ func TestSignCopies(t *testing.T) {
 }
 
 func TestSignAgain(t *testing.T) {
-	ring := keyring(t, "old", "one", "new", "two")
+	ring := keyring(t, "old", keyOne, "new", keyTwo)
 	once := sign(t, signer(t, ring, "old"), full())
 	twice := sign(t, signer(t, ring, "new"), once)
 	direct := sign(t, signer(t, ring, "new"), full())
@@ -434,7 +437,7 @@ func TestSignAgain(t *testing.T) {
 }
 
 func TestRotation(t *testing.T) {
-	old, both, after := keyring(t, "2024", "one"), keyring(t, "2024", "one", "2025", "two"), keyring(t, "2025", "two")
+	old, both, after := keyring(t, "2024", keyOne), keyring(t, "2024", keyOne, "2025", keyTwo), keyring(t, "2025", keyTwo)
 	first, second := sign(t, signer(t, old, "2024"), full()), sign(t, signer(t, both, "2025"), full())
 	for _, tt := range []struct {
 		ring          *intent.Keyring
@@ -460,7 +463,7 @@ func TestRotation(t *testing.T) {
 }
 
 func TestSignLarge(t *testing.T) {
-	ring := keyring(t, "k1", "one")
+	ring := keyring(t, "k1", keyOne)
 	in := full()
 	in.ArgsJson = `"` + strings.Repeat("é", 1<<19) + `"`
 	signed := sign(t, signer(t, ring, "k1"), in)
@@ -503,7 +506,7 @@ func TestModes(t *testing.T) {
 }
 
 func TestSignParallel(t *testing.T) {
-	ring := keyring(t, "k1", "one", "k2", "two")
+	ring := keyring(t, "k1", keyOne, "k2", keyTwo)
 	var wg sync.WaitGroup
 	for n := range 8 {
 		wg.Go(func() {

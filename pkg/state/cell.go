@@ -1,6 +1,7 @@
 package state
 
 import (
+	"errors"
 	"fmt"
 	"reflect"
 
@@ -49,20 +50,53 @@ func (valueOf[T]) StateType() beamstate.TypeEnum { return beamstate.TypeValue }
 // opened is the handle of the method call that is running, or why there is none: the SDK
 // may answer a second read after a failed one as if the cell were empty. Beam makes a
 // provider for each call; the cell keeps the last, so no other can have its address.
+//
+// Beam takes a cell by value, so the methods that it calls are those of other fields: with
+// a value receiver here they would be copies in the eyes of go vet.
 type opened[H any] struct {
+	_      noCopy
+	self   *opened[H] // this struct, since it was made on a worker, or first used
 	sp     beamstate.Provider
 	handle H
 	err    error
 }
 
+var (
+	errCopied = errors.New("state: this cell is a copy, which would read what was stored before the call and lose data: " +
+		"give the DoFn to Beam by pointer, give its methods pointer receivers, and copy no cell")
+	errUnfinished = errors.New("state: an earlier Open in this call panicked, so that nobody knows what is stored: fail the bundle")
+)
+
+// UnmarshalJSON is how Beam makes a cell on a worker. There is nothing in it to read.
+func (o *opened[H]) UnmarshalJSON([]byte) error {
+	o.self = o
+	return nil
+}
+
 // get returns what open returned when it was last called for this provider.
 func (o *opened[H]) get(sp beamstate.Provider, open func() (H, error)) (H, error) {
+	var none H
+	if o.self == nil {
+		o.self = o
+	}
+	if o.self != o {
+		return none, errCopied
+	}
 	if o.sp == nil || o.sp != sp {
-		o.sp = sp
+		o.sp, o.handle, o.err = sp, none, errUnfinished
 		o.handle, o.err = open()
 	}
 	return o.handle, o.err
 }
+
+// noCopy lets go vet report a copy.
+type noCopy struct{}
+
+// Lock is for go vet.
+func (*noCopy) Lock() {}
+
+// Unlock is for go vet.
+func (*noCopy) Unlock() {}
 
 // stored is a cell with one message, as the SDK stores it. The SDK's own copy of what was
 // written is not to be trusted, so a cell is read once and its handle keeps the truth.

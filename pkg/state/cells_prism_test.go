@@ -1,7 +1,6 @@
 package state_test
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -16,6 +15,7 @@ import (
 
 	"github.com/beamagents/beamagents-go/pkg/migrate"
 	"github.com/beamagents/beamagents-go/pkg/state"
+	"github.com/beamagents/beamagents-go/pkg/state/testdata/copies"
 	testingpb "github.com/beamagents/beamagents-go/proto/beam_agents/testing/v1"
 	pb "github.com/beamagents/beamagents-go/proto/beam_agents/v1"
 )
@@ -23,9 +23,7 @@ import (
 func init() {
 	beam.RegisterDoFn(&countFn{})
 	beam.RegisterDoFn(&futureFn{})
-	beam.RegisterDoFn(&keylessFn{})
 	beam.RegisterDoFn(newEveryCellFn())
-	beam.RegisterDoFn(everyCellByValueFn(*newEveryCellFn()))
 }
 
 // countFn has an entry in memory for each element.
@@ -128,20 +126,19 @@ func newEveryCellFn() *everyCellFn {
 	return &everyCellFn{Profile: state.Versioned[*testingpb.Profile]{Key: "profile"}}
 }
 
-func (f *everyCellFn) ProcessElement(sp beamstate.Provider, tp timers.Provider, key, value string, emit func(beam.EventTime, string)) error {
+func (f *everyCellFn) ProcessElement(w beam.Window, sp beamstate.Provider, tp timers.Provider, key, value string, emit func(beam.EventTime, string)) error {
 	f.steps(sp, key, value, emit)
-	return f.TTL.Touch(sp, tp, 0, time.Minute)
+	return f.TTL.Touch(sp, tp, w, 0, time.Minute)
 }
 
 // steps do the operations of the value to each cell, as the matrix does.
 func (f *everyCellFn) steps(sp beamstate.Provider, key, value string, emit func(beam.EventTime, string)) {
-	m := &matrixFn{f.Memory, f.ReplayCache, f.Continuation, f.Control, f.Deferred, f.Profile}
+	m := cellSet{&f.Memory, &f.ReplayCache, &f.Continuation, &f.Control, &f.Deferred, &f.Profile}
 	for _, kind := range slices.Sorted(maps.Keys(cells)) {
 		emit(0, transcript(kind+" of "+key, value, func(kind string, op byte, label int) (string, error) {
 			return cells[kind](m, sp, op, label)
 		}))
 	}
-	f.Memory, f.ReplayCache, f.Continuation, f.Control, f.Deferred, f.Profile = m.Memory, m.ReplayCache, m.Continuation, m.Control, m.Deferred, m.Profile
 }
 
 func (f *everyCellFn) OnTimer(et beam.EventTime, sp beamstate.Provider, tp timers.Provider, key string, timer timers.Context, emit func(beam.EventTime, string)) {
@@ -151,17 +148,6 @@ func (f *everyCellFn) OnTimer(et beam.EventTime, sp beamstate.Provider, tp timer
 	}
 	emit(0, fmt.Sprint("idle ", idle))
 	f.steps(sp, key, "2 ?", emit)
-}
-
-// everyCellByValueFn is the same with methods of a value.
-type everyCellByValueFn everyCellFn
-
-func (f everyCellByValueFn) ProcessElement(sp beamstate.Provider, tp timers.Provider, key, value string, emit func(beam.EventTime, string)) error {
-	return (*everyCellFn)(&f).ProcessElement(sp, tp, key, value, emit)
-}
-
-func (f everyCellByValueFn) OnTimer(et beam.EventTime, sp beamstate.Provider, tp timers.Provider, key string, timer timers.Context, emit func(beam.EventTime, string)) {
-	(*everyCellFn)(&f).OnTimer(et, sp, tp, key, timer, emit)
 }
 
 // All cells and the timer of one DoFn, after it has travelled to the worker. At the end,
@@ -183,51 +169,20 @@ func TestEveryCellInOneDoFn(t *testing.T) {
 		}
 		return " ?=[]"
 	})
-	for name, fn := range map[string]any{"pointer": newEveryCellFn(), "value": everyCellByValueFn(*newEveryCellFn())} {
-		t.Run(name, func(t *testing.T) {
-			wantLines(t, mustRun(t, func(s beam.Scope, record func(beam.PCollection)) {
-				record(beam.ParDo(s, fn, elements(s, []element{{"k", "0 F"}, {"k", "1 ?"}})))
-			}), want...)
-		})
-	}
-}
-
-// keylessFn leaves the name of its cell to Beam.
-type keylessFn struct {
-	Profile state.Versioned[*testingpb.Profile]
-}
-
-func (f *keylessFn) ProcessElement(sp beamstate.Provider, _, value string, emit func(string)) error {
-	h, err := f.Profile.Open(sp, profileSchema)
-	if err != nil {
-		return err
-	}
-	p, ok := h.Get()
-	emit(f.Profile.Key + ": " + found(p.GetName(), ok))
-	return errors.Join(h.Put(&testingpb.Profile{Name: value}), h.Commit())
-}
-
-// keylessByValueFn is the same with a method of a value.
-type keylessByValueFn keylessFn
-
-func (f keylessByValueFn) ProcessElement(sp beamstate.Provider, key, value string, emit func(string)) error {
-	return (*keylessFn)(&f).ProcessElement(sp, key, value, emit)
-}
-
-// A DoFn that is passed by pointer gets the name of the field as a key. One passed by
-// value is refused if its methods are those of a pointer, and cannot get a key.
-func TestKeyOfVersioned(t *testing.T) {
 	wantLines(t, mustRun(t, func(s beam.Scope, record func(beam.PCollection)) {
-		in := elements(s, []element{{"k", "first"}, {"k", "second"}})
-		record(beam.ParDo(s, &keylessFn{}, in))
-		if _, err := beam.TryParDo(s, keylessFn{}, in); err == nil || !strings.Contains(err.Error(), "passed by value") {
-			t.Errorf("methods of a pointer, passed by value: %v", err)
+		record(beam.ParDo(s, newEveryCellFn(), elements(s, []element{{"k", "0 F"}, {"k", "1 ?"}})))
+	}), want...)
+}
+
+// A DoFn that is passed by value, or has a method of a value, works on copies: it fails at
+// its first Open.
+func TestPassedByValue(t *testing.T) {
+	for name, fn := range map[string]any{"by value": copies.ByValue{}, "by pointer": &copies.ByValue{}} {
+		_, err := runPrism(func(s beam.Scope, record func(beam.PCollection)) {
+			record(beam.ParDo(s, fn, elements(s, []element{{"k", "v"}})))
+		})
+		if err == nil || !strings.Contains(err.Error(), "give the DoFn to Beam by pointer") {
+			t.Errorf("%s: %v", name, err)
 		}
-		defer func() {
-			if p := recover(); p == nil {
-				t.Error("a cell without a key, passed by value, is taken")
-			}
-		}()
-		beam.ParDo(s, keylessByValueFn{}, in)
-	}), "Profile: none", "Profile: first")
+	}
 }

@@ -10,12 +10,14 @@ import (
 // Continuation is the cell of a suspended activation, for DoFns that suspend by
 // themselves; RunAgent keeps its own in [Control]. Its id is "continuation".
 type Continuation struct {
-	valueOf[*pb.Continuation]
-	opened opened[*Handle[*pb.Continuation]]
+	continuationCell
+	opened[*Handle[*pb.Continuation]]
 }
 
+type continuationCell struct{ valueOf[*pb.Continuation] }
+
 // StateKey is the id of the cell.
-func (Continuation) StateKey() string { return continuationID }
+func (continuationCell) StateKey() string { return continuationID }
 
 // Open reads the continuation. An error must fail the bundle.
 func (c *Continuation) Open(sp beamstate.Provider) (*Handle[*pb.Continuation], error) {

@@ -12,12 +12,14 @@ import (
 // without it, and one that holds a continuation of a newer version is refused as a
 // whole, since it could be neither used nor replaced.
 type Control struct {
-	valueOf[*runtimepb.KeyControl]
-	opened opened[*Handle[*runtimepb.KeyControl]]
+	controlCell
+	opened[*Handle[*runtimepb.KeyControl]]
 }
 
+type controlCell struct{ valueOf[*runtimepb.KeyControl] }
+
 // StateKey is the id of the cell.
-func (Control) StateKey() string { return controlID }
+func (controlCell) StateKey() string { return controlID }
 
 // Open reads the control. An error must fail the bundle.
 func (c *Control) Open(sp beamstate.Provider) (*Handle[*runtimepb.KeyControl], error) {

@@ -15,20 +15,23 @@ import (
 // Deferred is the cell of the events that wait for the end of a suspension, a bag of
 // DeferredEvent. Its id is "deferred".
 type Deferred struct {
-	opened opened[*DeferredHandle]
+	deferredCell
+	opened[*DeferredHandle]
 }
 
+type deferredCell struct{}
+
 // StateKey is the id of the cell.
-func (Deferred) StateKey() string { return deferredID }
+func (deferredCell) StateKey() string { return deferredID }
 
 // KeyCoderType tells Beam that the cell is no map.
-func (Deferred) KeyCoderType() reflect.Type { return nil }
+func (deferredCell) KeyCoderType() reflect.Type { return nil }
 
 // CoderType tells Beam what the cell holds.
-func (Deferred) CoderType() reflect.Type { return reflect.TypeFor[*runtimepb.DeferredEvent]() }
+func (deferredCell) CoderType() reflect.Type { return reflect.TypeFor[*runtimepb.DeferredEvent]() }
 
 // StateType tells Beam that the cell is a bag.
-func (Deferred) StateType() beamstate.TypeEnum { return beamstate.TypeBag }
+func (deferredCell) StateType() beamstate.TypeEnum { return beamstate.TypeBag }
 
 // DeferredHandle is the deferred events of a key during one call.
 type DeferredHandle struct {
@@ -43,9 +46,12 @@ type DeferredHandle struct {
 
 // Open reads nothing yet: to add an event, what is there need not be known.
 func (c *Deferred) Open(sp beamstate.Provider) *DeferredHandle {
-	h, _ := c.opened.get(sp, func() (*DeferredHandle, error) {
+	h, err := c.get(sp, func() (*DeferredHandle, error) {
 		return &DeferredHandle{bag: beamstate.MakeBagState[*runtimepb.DeferredEvent](deferredID), sp: sp}, nil
 	})
+	if err != nil {
+		return &DeferredHandle{err: err}
+	}
 	return h
 }
 

@@ -10,7 +10,7 @@
 //		Memory state.Memory
 //	}
 //
-// Open reads the cell, at most once in a call of the DoFn's method, brings what it finds
+// Open reads the cell, at most once in a call of the DoFn's method, migrates what it finds
 // to the current schema version, and returns a handle. A second Open in the call returns
 // the same handle. All that is done to a handle happens in memory, in any order, and is
 // seen by what follows. Commit writes, at most once, and only if something changed;
@@ -21,8 +21,9 @@
 // *migrate.FutureError, which the DoFn must return, to fail the bundle. The next build
 // that knows the version reads the key as if nothing had been.
 //
-// Migration is a change: the first Commit after it writes the new form. A stamp of 0,
-// which reads as version 1, is none, and becomes a real stamp with the next write.
+// Open migrates an old message in memory. The next Commit writes the migrated message,
+// even if you changed nothing else. A message stored without a version (stamp 0) is read
+// as version 1, and the next write stores the version.
 //
 // Costs, in RPCs of about 80 microseconds on an embedded runner: Open 1, Commit of a
 // message 3, of an emptied cell 1, of an unchanged one 0.
@@ -36,21 +37,32 @@
 // State is per key and window, and a runner wipes it when the window has ended: what an
 // agent is to remember for good belongs in the global window.
 //
-// The DoFn is given to Beam by pointer, and no cell is copied: a copy knows nothing of the
-// handle of the call, so it reads again, and the SDK answers that with what was there
-// before the call. Data is lost that way. An error of this package fails the bundle:
-// return it, or panic with it in OnTimer. A handle returns the error of an RPC again and
-// again from then on, since nobody knows what it left.
+// Give the DoFn to Beam by pointer, give its methods pointer receivers, and copy no cell. A
+// copy knows nothing of the handle of the call. It would read again, and the SDK would
+// answer with what was stored before the call, so that data is lost. So go vet reports a
+// copy, and Open of a copied cell returns an error.
+//
+// An error of this package must fail the bundle: return it, or panic with it in OnTimer. A
+// handle returns the error of an RPC again and again from then on, since nobody knows what
+// it left.
+//
+// A cell whose bytes are cut short, or were written by another coder, reads as absent, and
+// the next Commit overwrites it: the SDK leaves no way to tell the two apart.
 //
 // [Memory] and [ReplayCache] are bounded. Nothing bounds what [Continuation], [Control],
 // [Deferred] and [Versioned] are given.
 //
-// A handle is of use until its method call returns, on the goroutine of the call. A DoFn
-// has at most one cell of each type, since ids are fixed: they are in running jobs. Cells
-// of one DoFn are written one by one, and become visible together, with the bundle.
+// A handle may be used until the bundle ends, by one goroutine at a time. Open in a later
+// call reads what is stored by then, so do not work with two handles of one key. A cell belongs to
+// the goroutine of the calls: it knows the last call only. Code that works on several keys
+// of a bundle at once makes a cell for each, such as a new [Memory], and opens it with the
+// provider of that key.
 //
-// Prism, the embedded runner, loses state when a bundle is slow, unless [KeepKeysWhole] is
-// called.
+// A DoFn has at most one cell of each type, since ids are fixed: they are in running jobs.
+// Cells of one DoFn are written one by one, and become visible together, with the bundle.
+//
+// Prism, the embedded runner, loses state when a bundle is slow, unless it is asked to keep
+// keys whole. Linking this package and calling beam.Init is enough; see [KeepKeysWhole].
 //
 // # Differences
 //

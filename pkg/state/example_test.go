@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/core/graph/window"
 	beamstate "github.com/apache/beam/sdks/v2/go/pkg/beam/core/state"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/core/timers"
 
@@ -21,7 +22,7 @@ type visitsFn struct {
 }
 
 func (f *visitsFn) ProcessElement(
-	sp beamstate.Provider, tp timers.Provider, key []byte, e *pb.AgentEnvelope, emit func(beam.EventTime, string),
+	w beam.Window, sp beamstate.Provider, tp timers.Provider, key []byte, e *pb.AgentEnvelope, emit func(beam.EventTime, string),
 ) error {
 	now := e.GetEventTimeMs()
 	mem, err := f.Memory.Open(sp, now)
@@ -33,7 +34,7 @@ func (f *visitsFn) ProcessElement(
 		return err
 	}
 	emit(beam.EventTime(now), fmt.Sprintf("%s: last seen %q (%v)", key, last, known))
-	return errors.Join(mem.Commit(), f.TTL.Touch(sp, tp, now, 7*24*time.Hour))
+	return errors.Join(mem.Commit(), f.TTL.Touch(sp, tp, w, now, 7*24*time.Hour))
 }
 
 // OnTimer has the emitters of ProcessElement.
@@ -59,7 +60,7 @@ func Example() {
 	emit := func(_ beam.EventTime, line string) { fmt.Println(line) }
 	for _, ms := range []int64{1000, 2000} {
 		err := kit.Run("k", func(sp beamstate.Provider, tp timers.Provider) error {
-			return fn.ProcessElement(sp, tp, []byte("k"), &pb.AgentEnvelope{EventTimeMs: ms}, emit)
+			return fn.ProcessElement(window.GlobalWindow{}, sp, tp, []byte("k"), &pb.AgentEnvelope{EventTimeMs: ms}, emit)
 		})
 		fmt.Println(err, kit.RPCs().Total())
 	}

@@ -52,13 +52,27 @@ type matrixFn struct {
 	Profile      state.Versioned[*testingpb.Profile]
 }
 
+// cellSet is the cells of a DoFn.
+type cellSet struct {
+	Memory       *state.Memory
+	ReplayCache  *state.ReplayCache
+	Continuation *state.Continuation
+	Control      *state.Control
+	Deferred     *state.Deferred
+	Profile      *state.Versioned[*testingpb.Profile]
+}
+
+func (f *matrixFn) cells() cellSet {
+	return cellSet{&f.Memory, &f.ReplayCache, &f.Continuation, &f.Control, &f.Deferred, &f.Profile}
+}
+
 func newMatrixFn() *matrixFn {
 	return &matrixFn{Profile: state.Versioned[*testingpb.Profile]{Key: "profile"}}
 }
 
 func (f *matrixFn) ProcessElement(sp beamstate.Provider, key, value string, emit func(string)) {
 	emit(transcript(key, value, func(kind string, op byte, label int) (string, error) {
-		return cells[kind](f, sp, op, label)
+		return cells[kind](f.cells(), sp, op, label)
 	}))
 }
 
@@ -127,18 +141,18 @@ var kinds = map[string]*cellKind{
 }
 
 // cells do an operation. The label tells apart what is put.
-var cells = map[string]func(f *matrixFn, sp beamstate.Provider, op byte, label int) (string, error){
-	"memory":       (*matrixFn).memory,
-	"llm_cache":    (*matrixFn).replayCache,
-	"continuation": (*matrixFn).continuation,
-	"control":      (*matrixFn).control,
-	"profile":      (*matrixFn).profile,
-	"deferred":     (*matrixFn).deferred,
+var cells = map[string]func(f cellSet, sp beamstate.Provider, op byte, label int) (string, error){
+	"memory":       cellSet.memory,
+	"llm_cache":    cellSet.replayCache,
+	"continuation": cellSet.continuation,
+	"control":      cellSet.control,
+	"profile":      cellSet.profile,
+	"deferred":     cellSet.deferred,
 }
 
 const now = 1_700_000_000_000
 
-func (f *matrixFn) memory(sp beamstate.Provider, op byte, label int) (string, error) {
+func (f cellSet) memory(sp beamstate.Provider, op byte, label int) (string, error) {
 	h, err := f.Memory.Open(sp, now)
 	if err != nil {
 		return "", err
@@ -167,7 +181,7 @@ func (f *matrixFn) memory(sp beamstate.Provider, op byte, label int) (string, er
 	return "", nil
 }
 
-func (f *matrixFn) replayCache(sp beamstate.Provider, op byte, label int) (string, error) {
+func (f cellSet) replayCache(sp beamstate.Provider, op byte, label int) (string, error) {
 	h, err := f.ReplayCache.Open(sp, now)
 	if err != nil {
 		return "", err
@@ -197,19 +211,19 @@ func (f *matrixFn) replayCache(sp beamstate.Provider, op byte, label int) (strin
 	return "", nil
 }
 
-func (f *matrixFn) continuation(sp beamstate.Provider, op byte, label int) (string, error) {
+func (f cellSet) continuation(sp beamstate.Provider, op byte, label int) (string, error) {
 	h, err := f.Continuation.Open(sp)
 	return message(h, err, op, &pb.Continuation{Seq: int64(label)}, func(m *pb.Continuation) string { return fmt.Sprint(m.Seq) })
 }
 
-func (f *matrixFn) control(sp beamstate.Provider, op byte, label int) (string, error) {
+func (f cellSet) control(sp beamstate.Provider, op byte, label int) (string, error) {
 	h, err := f.Control.Open(sp)
 	return message(h, err, op, &runtimepb.KeyControl{Seq: int64(label)}, func(m *runtimepb.KeyControl) string { return fmt.Sprint(m.Seq) })
 }
 
 var profileSchema = migrate.New(1)
 
-func (f *matrixFn) profile(sp beamstate.Provider, op byte, label int) (string, error) {
+func (f cellSet) profile(sp beamstate.Provider, op byte, label int) (string, error) {
 	h, err := f.Profile.Open(sp, profileSchema)
 	return message(h, err, op, &testingpb.Profile{Name: strconv.Itoa(label)}, (*testingpb.Profile).GetName)
 }
@@ -244,7 +258,7 @@ func message[M migrate.Message](h *state.Handle[M], err error, op byte, m M, tex
 	return "", nil
 }
 
-func (f *matrixFn) deferred(sp beamstate.Provider, op byte, label int) (string, error) {
+func (f cellSet) deferred(sp beamstate.Provider, op byte, label int) (string, error) {
 	h := f.Deferred.Open(sp)
 	add := func() error {
 		return h.Add(&runtimepb.DeferredEvent{Arrival: int64(label), Envelope: &pb.AgentEnvelope{EventTimeMs: now}})

@@ -10,12 +10,14 @@ import (
 
 // Memory is the cell of a key's working memory, a MemoryBlob. Its id is "memory".
 type Memory struct {
-	valueOf[*pb.MemoryBlob]
-	opened opened[*MemoryHandle]
+	memoryCell
+	opened[*MemoryHandle]
 }
 
+type memoryCell struct{ valueOf[*pb.MemoryBlob] }
+
 // StateKey is the id of the cell.
-func (Memory) StateKey() string { return memoryID }
+func (memoryCell) StateKey() string { return memoryID }
 
 // MemoryHandle is a key's memory during one call.
 type MemoryHandle struct {
@@ -27,7 +29,7 @@ type MemoryHandle struct {
 // it from the element, as event_time_ms, never from a clock. An error must fail the
 // bundle.
 func (c *Memory) Open(sp beamstate.Provider, nowMS int64) (*MemoryHandle, error) {
-	h, err := c.opened.get(sp, func() (*MemoryHandle, error) {
+	h, err := c.get(sp, func() (*MemoryHandle, error) {
 		blob, cell, err := read[*pb.MemoryBlob](sp, memoryID, migrate.Stored())
 		if err != nil {
 			return nil, err

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/core/graph/window"
 	beamstate "github.com/apache/beam/sdks/v2/go/pkg/beam/core/state"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/core/timers"
 	"github.com/google/go-cmp/cmp"
@@ -99,7 +100,7 @@ func stateOfThisBuild(t *testing.T) (all []writtenCell) {
 			must(fn.Continuation.Open(sp)).Put(proto.CloneOf(continuation)), must(fn.Continuation.Open(sp)).Commit(),
 			must(fn.Control.Open(sp)).Put(proto.CloneOf(control)), must(fn.Control.Open(sp)).Commit(),
 			d.Add(event(2)), d.Add(event(1)), d.Commit(),
-			fn.TTL.Touch(sp, tp, now, ttl),
+			fn.TTL.Touch(sp, tp, window.GlobalWindow{}, now, ttl),
 		} {
 			if err != nil {
 				return err
@@ -272,5 +273,5 @@ func TestReadCellsCanFail(t *testing.T) {
 func TestCellsOfReleases(t *testing.T) { cellWriter.Frozen(t, readCells) }
 
 // Older builds, made from the repository, hand their state to this one: each release whose
-// tag is there, and the last commit.
+// tag is there, and the last commit that is not the one under test.
 func TestHandover(t *testing.T) { cellWriter.Built(t, readCells) }

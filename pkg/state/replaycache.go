@@ -11,12 +11,14 @@ import (
 // ReplayCache is the cell of a key's cached model responses, an LlmCacheBlob. Its id is
 // "llm_cache".
 type ReplayCache struct {
-	valueOf[*pb.LlmCacheBlob]
-	opened opened[*ReplayCacheHandle]
+	replayCacheCell
+	opened[*ReplayCacheHandle]
 }
 
+type replayCacheCell struct{ valueOf[*pb.LlmCacheBlob] }
+
 // StateKey is the id of the cell.
-func (ReplayCache) StateKey() string { return replayCacheID }
+func (replayCacheCell) StateKey() string { return replayCacheID }
 
 // ReplayCacheHandle is a key's replay cache during one call.
 type ReplayCacheHandle struct {
@@ -27,7 +29,7 @@ type ReplayCacheHandle struct {
 // Open reads the cache. Now, in ms, stamps entries and ends their life: take it from the
 // element, as event_time_ms, never from a clock. An error must fail the bundle.
 func (c *ReplayCache) Open(sp beamstate.Provider, nowMS int64) (*ReplayCacheHandle, error) {
-	h, err := c.opened.get(sp, func() (*ReplayCacheHandle, error) {
+	h, err := c.get(sp, func() (*ReplayCacheHandle, error) {
 		blob, cell, err := read[*pb.LlmCacheBlob](sp, replayCacheID, migrate.Stored())
 		if err != nil {
 			return nil, err

@@ -1,6 +1,7 @@
 package state_test
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -25,6 +26,7 @@ func init() {
 
 // idleFn forgets keys after a minute. An element is a time in s, and may set a deadline.
 type idleFn struct {
+	Idle        time.Duration // a minute if it is 0
 	Memory      state.Memory
 	ReplayCache state.ReplayCache
 	Deferred    state.Deferred
@@ -47,7 +49,7 @@ func (f *idleFn) content(sp beamstate.Provider) (string, error) {
 	return fmt.Sprint(m.Len(), c.Len(), len(events)), err
 }
 
-func (f *idleFn) ProcessElement(sp beamstate.Provider, tp timers.Provider, key, value string, emit func(beam.EventTime, string, string)) error {
+func (f *idleFn) ProcessElement(w beam.Window, sp beamstate.Provider, tp timers.Provider, key, value string, emit func(beam.EventTime, string, string)) error {
 	text, deadline, _ := strings.Cut(value, " ")
 	s, err := strconv.Atoi(text)
 	if err != nil {
@@ -66,7 +68,7 @@ func (f *idleFn) ProcessElement(sp beamstate.Provider, tp timers.Provider, key, 
 	_, cacheErr := c.Put(text, nil)
 	if err := errors.Join(
 		m.Put(text, nil), cacheErr, d.Add(&runtimepb.DeferredEvent{Arrival: nowMS, Envelope: &pb.AgentEnvelope{}}),
-		m.Commit(), c.Commit(), d.Commit(), f.TTL.Touch(sp, tp, nowMS, time.Minute),
+		m.Commit(), c.Commit(), d.Commit(), f.TTL.Touch(sp, tp, w, nowMS, cmp.Or(f.Idle, time.Minute)),
 	); err != nil {
 		return err
 	}
@@ -185,24 +187,43 @@ func TestTTLLeavesOtherTags(t *testing.T) {
 	)
 }
 
-// In windows of 30 s, each has its own state, mark and timer. State goes when its window
-// ends. A timer that is due later fires all the same, and finds no mark: Fired says no.
+// runInWindows is a stream in windows of 30 s.
+func runInWindows(st *stream, idle time.Duration) ([]string, error) {
+	return runPrism(func(s beam.Scope, record func(beam.PCollection)) {
+		windowed := beam.WindowInto(s, window.NewFixedWindows(30*time.Second), st.create(s))
+		lines := beam.ParDo(s, keyedLine, beam.ParDo(s, &idleFn{Idle: idle}, windowed))
+		record(beam.WindowInto(s, window.NewGlobalWindows(), lines))
+	})
+}
+
+// In windows of 30 s, each has its own state, mark and timer. A key is idle at the latest
+// when its window ends, while its state is still there.
 func TestTTLInWindows(t *testing.T) {
 	st := newStream(t)
 	st.at(1, "k")
 	st.at(20, "k")
 	st.at(40, "k")
+	st.at(51)
 	st.at(85, "clock")
-	st.at(105)
-	st.at(125)
 	st.at(150)
-	wantLines(t, mustRun(t, func(s beam.Scope, record func(beam.PCollection)) {
-		windowed := beam.WindowInto(s, window.NewFixedWindows(30*time.Second), st.create(s))
-		lines := beam.ParDo(s, keyedLine, beam.ParDo(s, &idleFn{}, windowed))
-		record(beam.WindowInto(s, window.NewGlobalWindows(), lines))
-	}),
-		"k at 1: 1 1 1", "k at 20: 2 2 2", "k at 40: 1 1 1",
-		"k ttl: idle=false, from 0 0 0 to 0 0 0", "clock at 85: 1 1 1",
-		"k ttl: idle=false, from 0 0 0 to 0 0 0", "clock ttl: idle=false, from 0 0 0 to 0 0 0",
+	lines, err := runInWindows(st, 10*time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantLines(t, lines,
+		"k at 1: 1 1 1", "k ttl: idle=true, from 1 1 1 to 0 0 0",
+		"k at 20: 1 1 1", "k ttl: idle=true, from 1 1 1 to 0 0 0", // at the end of its window
+		"k at 40: 1 1 1", "k ttl: idle=true, from 1 1 1 to 0 0 0",
+		"clock at 85: 1 1 1", "clock ttl: idle=true, from 1 1 1 to 0 0 0",
 	)
+}
+
+// A ttl that no window outlasts is refused: its timers would find that the runner has
+// cleared the state before they came.
+func TestTTLLongerThanItsWindow(t *testing.T) {
+	st := newStream(t)
+	st.at(1, "k")
+	if lines, err := runInWindows(st, 30*time.Second); err == nil || !strings.Contains(err.Error(), "a ttl of 30s ends after its window of 30000 ms") {
+		t.Errorf("%q, %v", lines, err)
+	}
 }

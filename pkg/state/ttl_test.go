@@ -10,6 +10,7 @@ import (
 
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/core/graph/mtime"
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/core/graph/window"
 	beamstate "github.com/apache/beam/sdks/v2/go/pkg/beam/core/state"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/core/timers"
 
@@ -22,7 +23,9 @@ const ttl = time.Hour
 
 // touchAt is an element at a time, in ms after now.
 func touchAt(fn *allFn, ms int64) beamtest.Call {
-	return func(sp beamstate.Provider, tp timers.Provider) error { return fn.TTL.Touch(sp, tp, now+ms, ttl) }
+	return func(sp beamstate.Provider, tp timers.Provider) error {
+		return fn.TTL.Touch(sp, tp, window.GlobalWindow{}, now+ms, ttl)
+	}
 }
 
 func mustRun(t *testing.T, k *beamtest.Kit, call beamtest.Call) {
@@ -244,7 +247,7 @@ func TestFirstTouches(t *testing.T) {
 		equal(t, []int64{hour + 30}, dueAt(t, k))
 		// A mark of 0 is one.
 		if err := k.Run("k0", func(sp beamstate.Provider, tp timers.Provider) error {
-			return fn.TTL.Touch(sp, tp, -hour, ttl)
+			return fn.TTL.Touch(sp, tp, window.GlobalWindow{}, -hour, ttl)
 		}); err != nil {
 			t.Fatal(err)
 		}
@@ -334,9 +337,68 @@ func TestTouchFails(t *testing.T) {
 	fn := newAllFn()
 	k := newKit(t, fn)
 	for _, ttl := range []time.Duration{0, -time.Hour, time.Millisecond - 1} {
-		if err := k.Run("k", func(sp beamstate.Provider, tp timers.Provider) error { return fn.TTL.Touch(sp, tp, now, ttl) }); err == nil {
+		if err := k.Run("k", func(sp beamstate.Provider, tp timers.Provider) error {
+			return fn.TTL.Touch(sp, tp, window.GlobalWindow{}, now, ttl)
+		}); err == nil {
 			t.Errorf("a ttl of %v is accepted", ttl)
 		}
+	}
+}
+
+// The mark does not pass the end of the window, and a ttl that is not shorter than the
+// window is refused, before anything is read.
+func TestTouchInWindows(t *testing.T) {
+	const start, length = 1_000_000, 30_000
+	in := window.IntervalWindow{Start: start, End: start + length}
+	for name, tc := range map[string]struct {
+		w    beam.Window
+		now  int64
+		ttl  time.Duration
+		want int64 // when the timer is due
+	}{
+		"within":              {in, start, 10 * time.Second, start + 10_000},
+		"one ms shorter":      {in, start, length*time.Millisecond - 1_000_000, start + length - 1},
+		"beyond the end":      {in, start + 25_000, 10 * time.Second, start + length - 1},
+		"as long":             {in, start, length * time.Millisecond, 0},
+		"longer":              {in, start, time.Hour, 0},
+		"of the global one":   {window.GlobalWindow{}, start, time.Hour, start + hour},
+		"without any window":  {nil, start, time.Second, 0},
+		"at the end of times": {window.GlobalWindow{}, math.MaxInt64, time.Hour, lastMark},
+	} {
+		fn := newAllFn()
+		k := newKit(t, fn)
+		k.Window = tc.w
+		err := k.Run("k", func(sp beamstate.Provider, tp timers.Provider) error {
+			return fn.TTL.Touch(sp, tp, tc.w, tc.now, tc.ttl)
+		})
+		if tc.want == 0 {
+			if err == nil || k.RPCs().Total() > 0 {
+				t.Errorf("%s: %v, %v", name, err, k.RPCs())
+			}
+			continue
+		}
+		if all := k.Timers("k"); err != nil || len(all) != 1 || all[0].FireMS != tc.want {
+			t.Errorf("%s: %v, %v; want %d", name, all, err, tc.want)
+		}
+	}
+}
+
+// A timer whose mark the runner has cleared finds nothing to clear, and says so.
+func TestFiredWithoutMark(t *testing.T) {
+	fn := newAllFn()
+	k := newKit(t, fn)
+	mustRun(t, k, touchAt(fn, 0))
+	k.SetBytes("k", "ttl", nil)
+	fired := 0
+	if err := k.Fire(now+hour, func(timer beamtest.Timer, sp beamstate.Provider, tp timers.Provider) error {
+		fired++
+		at, idle, err := fn.TTL.Fired(timer.EventTime, sp, tp, timer.Context(), &fn.Memory)
+		if at != 0 || idle {
+			t.Errorf("idle %v, at %d", idle, at)
+		}
+		return err
+	}); err != nil || fired != 1 || k.RPCs().Total() != 1 || len(k.Keys()) > 0 {
+		t.Errorf("%v, fired %d, %v, left %v", err, fired, k.RPCs(), k.Keys())
 	}
 }
 

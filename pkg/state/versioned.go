@@ -1,35 +1,88 @@
 package state
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"reflect"
+	"unicode"
+	"unicode/utf8"
 
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/core/graph/coder"
 	beamstate "github.com/apache/beam/sdks/v2/go/pkg/beam/core/state"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/beamagents/beamagents-go/pkg/coders"
 	"github.com/beamagents/beamagents-go/pkg/migrate"
+	pb "github.com/beamagents/beamagents-go/proto/beam_agents/v1"
 )
 
 // Versioned is the cell of a versioned message of the user's own: a pointer to generated
 // code, registered with coders.Register, with a field `uint32 state_schema_version`.
+//
+//	state.Versioned[*supportpb.Customer]{Key: "customer"}
+//
+// beam.ParDo panics if Key is missing, or if M cannot be stored: if it has no such field, or
+// is not registered.
 type Versioned[M migrate.Message] struct {
-	valueOf[M]
-	// Key is the id of the cell, the same for as long as the job lives. If it is empty,
-	// Beam takes the name of the field.
-	Key string
-
-	opened opened[*Handle[M]]
+	Key
+	versionedCell[M]
+	opened[*Handle[M]]
 }
 
+// Key is the id of a [Versioned] cell, the same for as long as the job lives. It does not
+// begin with an upper-case letter: Beam replaces a missing id by the name of the field,
+// which would orphan what is stored when the field is renamed.
+type Key string
+
 // StateKey is the id of the cell.
-func (c Versioned[M]) StateKey() string { return c.Key }
+func (k Key) StateKey() string { return string(k) }
+
+// KeyCoderType tells Beam that the cell is no map. Beam asks when a pipeline is built, and
+// not when a DoFn is registered, which has no Key: so it panics if there is none.
+func (k Key) KeyCoderType() reflect.Type {
+	if first, _ := utf8.DecodeRuneInString(string(k)); k == "" || unicode.IsUpper(first) {
+		panic(fmt.Errorf("state: %q is no Key of a Versioned cell: write state.Versioned[...]{Key: \"customer\"}, "+
+			"with an id that never changes and does not begin with an upper-case letter; "+
+			"Beam replaces a missing one by the name of the field", string(k)))
+	}
+	return nil
+}
+
+type versionedCell[M migrate.Message] struct{ valueOf[M] }
+
+// CoderType tells Beam what the cell holds. It panics if that cannot be stored.
+func (versionedCell[M]) CoderType() reflect.Type {
+	t := reflect.TypeFor[M]()
+	if t.Kind() == reflect.Interface {
+		panic(fmt.Errorf("state: a Versioned cell of %v: name the message, as in state.Versioned[*supportpb.Customer]", t))
+	}
+	if stampOf[M]() == nil {
+		panic(fmt.Errorf("state: a Versioned cell of %v, which has no field uint32 state_schema_version: add one", t))
+	}
+	ours, found := coder.LookupCustomCoder(reflect.TypeFor[*pb.MemoryBlob]()), coder.LookupCustomCoder(t)
+	if found == nil || found.Enc.Fn.Name() != ours.Enc.Fn.Name() {
+		panic(fmt.Errorf("state: a Versioned cell of %v, which has no coder of this library: call coders.Register((%v)(nil)) in an init function", t, t))
+	}
+	return t
+}
+
+// UnmarshalJSON is how Beam makes a cell on a worker.
+func (c *Versioned[M]) UnmarshalJSON(b []byte) error {
+	var fields struct {
+		Key Key `json:"Key"`
+	}
+	if err := json.Unmarshal(b, &fields); err != nil {
+		return fmt.Errorf("state: the Key of a Versioned cell: %w", err)
+	}
+	c.Key = fields.Key
+	return c.opened.UnmarshalJSON(nil)
+}
 
 // Open reads the message and brings it to the current version of schema. An error must
 // fail the bundle.
 func (c *Versioned[M]) Open(sp beamstate.Provider, schema *migrate.Schema) (*Handle[M], error) {
-	return openMessage(&c.opened, sp, c.Key, schema, nil)
+	return openMessage(&c.opened, sp, string(c.Key), schema, nil)
 }
 
 // At is the cell for [TTL.Fired], which opens it with schema.
@@ -60,9 +113,6 @@ type Handle[M migrate.Message] struct {
 // that has the right version, and must not be used or stored all the same.
 func openMessage[M migrate.Message](o *opened[*Handle[M]], sp beamstate.Provider, id string, schema *migrate.Schema, extra func(M) error) (*Handle[M], error) {
 	h, err := o.get(sp, func() (*Handle[M], error) {
-		if stampOf[M]() == nil {
-			return nil, fmt.Errorf("state: cell %s: %v has no field uint32 state_schema_version", id, reflect.TypeFor[M]())
-		}
 		m, cell, err := read[M](sp, id, schema)
 		if err != nil {
 			return nil, err

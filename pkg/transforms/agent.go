@@ -2,7 +2,6 @@ package transforms
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"reflect"
@@ -26,23 +25,10 @@ const (
 	Reject = activation.Reject
 )
 
-// Defaults of [AgentParams].
-const (
-	DefaultConcurrency       = 16
-	DefaultActivationTimeout = 5 * time.Minute
-	DefaultMaxDeferred       = 64
-	DefaultMaxDeferredBytes  = 1 << 20
-	DefaultMaxIntents        = 1000
-	DefaultMaxOutputBytes    = 10 << 20
-	DefaultMaxSnapshotBytes  = 1 << 20
-)
+// DefaultConcurrency is the default of [AgentParams].Concurrency.
+const DefaultConcurrency = 16
 
-// Bounds of [AgentParams].
-const (
-	maxConcurrency       = 1024
-	maxActivationTimeout = time.Hour
-	maxAgentName         = 64
-)
+const maxConcurrency = 1024
 
 // AgentParams are the options of [RunAgent]. A zero value of a field is its default.
 type AgentParams struct {
@@ -89,52 +75,19 @@ type AgentParams struct {
 	MeasureDurations bool
 }
 
-func (p AgentParams) validate() error {
-	if err := checkAgentName(p.Name); err != nil {
-		return err
-	}
-	if p.Agent == nil {
-		return errors.New("AgentParams.Agent is nil; set a pointer to your agent")
-	}
-	if err := agent.Check(p.Agent); err != nil {
-		return err
-	}
-	if p.WhileSuspended != Defer && p.WhileSuspended != Reject {
-		return fmt.Errorf("AgentParams.WhileSuspended is %d; use transforms.Defer or transforms.Reject", p.WhileSuspended)
-	}
-	switch {
-	case p.Concurrency < 0 || p.Concurrency > maxConcurrency:
-		return fmt.Errorf("AgentParams.Concurrency is %d; use 1 to %d, or 0 for %d", p.Concurrency, maxConcurrency, DefaultConcurrency)
-	case p.ActivationTimeout != 0 && p.ActivationTimeout < time.Millisecond || p.ActivationTimeout > maxActivationTimeout:
-		return fmt.Errorf("AgentParams.ActivationTimeout is %v; use 1ms to %v, or 0 for %v", p.ActivationTimeout, maxActivationTimeout, DefaultActivationTimeout)
-	case p.TTL != 0 && p.TTL < time.Millisecond:
-		return fmt.Errorf("AgentParams.TTL is %v; use at least 1ms, or 0 to keep memory for ever", p.TTL)
-	}
-	for _, bound := range []struct {
-		name  string
-		value int
-	}{
-		{"MaxDeferred", p.MaxDeferred},
-		{"MaxDeferredBytes", p.MaxDeferredBytes},
-		{"MaxIntents", p.MaxIntents},
-		{"MaxOutputBytes", p.MaxOutputBytes},
-		{"MaxSnapshotBytes", p.MaxSnapshotBytes},
-		{"MaxActivationsPerHour", p.MaxActivationsPerHour},
-	} {
-		if bound.value < 0 {
-			return fmt.Errorf("AgentParams.%s is %d; use a positive number, or 0 for the default", bound.name, bound.value)
-		}
-	}
-	return nil
+// common are the parameters that every runtime of an agent has, with their defaults.
+func (p AgentParams) common() (activation.AgentParams, error) {
+	return activation.AgentParams{
+		Name: p.Name, Agent: p.Agent, ActivationTimeout: p.ActivationTimeout, TTL: p.TTL, WhileSuspended: p.WhileSuspended,
+		MaxDeferred: p.MaxDeferred, MaxDeferredBytes: p.MaxDeferredBytes, MaxIntents: p.MaxIntents,
+		MaxOutputBytes: p.MaxOutputBytes, MaxSnapshotBytes: p.MaxSnapshotBytes,
+		MaxActivationsPerHour: p.MaxActivationsPerHour, MeasureDurations: p.MeasureDurations,
+	}.WithDefaults()
 }
 
-func checkAgentName(name string) error {
-	valid := name != "" && len(name) <= maxAgentName
-	for _, c := range []byte(name) {
-		valid = valid && (c >= 'a' && c <= 'z' || c >= '0' && c <= '9' || c == '_' || c == '-')
-	}
-	if !valid {
-		return fmt.Errorf("AgentParams.Name is %q; use 1 to %d of a-z, 0-9, _ and -", name, maxAgentName)
+func (p AgentParams) checkConcurrency() error {
+	if p.Concurrency < 0 || p.Concurrency > maxConcurrency {
+		return fmt.Errorf("AgentParams.Concurrency is %d; use 1 to %d, or 0 for %d", p.Concurrency, maxConcurrency, DefaultConcurrency)
 	}
 	return nil
 }
@@ -206,8 +159,12 @@ func checkAgentInput(col beam.PCollection) error {
 }
 
 // newRunAgentFn returns the DoFn of validated parameters.
-func newRunAgentFn(p AgentParams) (*beamagentsRunAgentFn, error) {
-	if err := p.validate(); err != nil {
+func newRunAgentFn(params AgentParams) (*beamagentsRunAgentFn, error) {
+	p, err := params.common()
+	if err == nil {
+		err = params.checkConcurrency()
+	}
+	if err != nil {
 		return nil, err
 	}
 	t := reflect.TypeOf(p.Agent)
@@ -218,35 +175,18 @@ func newRunAgentFn(p AgentParams) (*beamagentsRunAgentFn, error) {
 	if !ok {
 		return nil, fmt.Errorf("the type of the agent is not registered: call transforms.RegisterAgent[%v]() in an init function", t)
 	}
-	encoded, err := json.Marshal(p.Agent)
+	encoded, err := agent.Encode(p.Agent)
 	if err != nil {
-		return nil, fmt.Errorf("the agent has no JSON form, in which it travels to the workers: %w", err)
-	}
-	if err := checkRoundTrip(p.Agent, encoded); err != nil {
 		return nil, err
 	}
 	return &beamagentsRunAgentFn{
 		AgentType: beam.EncodedType{T: t}, AgentJSON: encoded,
 		Name:        p.Name,
-		Concurrency: cmp.Or(p.Concurrency, DefaultConcurrency), TimeoutMS: cmp.Or(p.ActivationTimeout, DefaultActivationTimeout).Milliseconds(),
+		Concurrency: cmp.Or(params.Concurrency, DefaultConcurrency), TimeoutMS: p.ActivationTimeout.Milliseconds(),
 		TTLMS: p.TTL.Milliseconds(), RejectSuspended: p.WhileSuspended == Reject,
-		MaxDeferred: cmp.Or(p.MaxDeferred, DefaultMaxDeferred), MaxDeferredBytes: cmp.Or(p.MaxDeferredBytes, DefaultMaxDeferredBytes),
-		MaxIntents: cmp.Or(p.MaxIntents, DefaultMaxIntents), MaxOutputBytes: cmp.Or(p.MaxOutputBytes, DefaultMaxOutputBytes),
-		MaxSnapshotBytes: cmp.Or(p.MaxSnapshotBytes, DefaultMaxSnapshotBytes), MaxActivationsPerHour: p.MaxActivationsPerHour,
-		HoldWatermark: p.HoldWatermark, MeasureDurations: p.MeasureDurations,
+		MaxDeferred: p.MaxDeferred, MaxDeferredBytes: p.MaxDeferredBytes,
+		MaxIntents: p.MaxIntents, MaxOutputBytes: p.MaxOutputBytes,
+		MaxSnapshotBytes: p.MaxSnapshotBytes, MaxActivationsPerHour: p.MaxActivationsPerHour,
+		HoldWatermark: params.HoldWatermark, MeasureDurations: p.MeasureDurations,
 	}, nil
-}
-
-// checkRoundTrip makes sure that the agent that arrives at a worker is the one that was
-// given.
-func checkRoundTrip(a agent.Agent, encoded []byte) error {
-	again := reflect.New(reflect.TypeOf(a).Elem())
-	if err := json.Unmarshal(encoded, again.Interface()); err != nil {
-		return fmt.Errorf("the agent cannot be read from its JSON form, in which it travels to the workers: %w", err)
-	}
-	if !reflect.DeepEqual(a, again.Interface()) {
-		return fmt.Errorf("the agent %T loses something in its JSON form, in which it travels to the workers: "+
-			"configure it by exported fields, and open clients and the like in its method Setup", a)
-	}
-	return nil
 }

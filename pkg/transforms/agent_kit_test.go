@@ -86,14 +86,16 @@ func (k *agentKit) renew() {
 	if err := json.Unmarshal(b, k.fn); err != nil {
 		k.t.Fatal(err)
 	}
-	if err := k.fn.Setup(context.Background()); err != nil {
+	if err := k.fn.Setup(); err != nil {
 		k.t.Fatal(err)
 	}
 }
 
 func (k *agentKit) out() agentOutputs {
 	return agentOutputs{
-		outputs:   func(at beam.EventTime, key, value []byte) { k.outputs.Emit(at, keyedOutput{string(key), string(value)}) },
+		outputs: func(at beam.EventTime, key, value []byte) {
+			k.outputs.Emit(at, keyedOutput{string(key), string(value)})
+		},
 		intents:   k.intents.Emit,
 		traces:    k.traces.Emit,
 		snapshots: k.snapshots.Emit,

@@ -7,10 +7,10 @@ import (
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/testing/passert"
-	"github.com/apache/beam/sdks/v2/go/pkg/beam/testing/ptest"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/testing/teststream"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/beamagents/beamagents-go/internal/prismtest"
 	"github.com/beamagents/beamagents-go/pkg/deadletter"
 	"github.com/beamagents/beamagents-go/pkg/intent"
 	pb "github.com/beamagents/beamagents-go/proto/beam_agents/v1"
@@ -84,7 +84,7 @@ func stream(t *testing.T, params AgentParams, deliver func(ts *teststream.Config
 	envelopes := beam.ParDo(s, parseRaw, teststream.Create(s, ts))
 	agents := RunAgent(s, params, KeyByEntity(s, envelopes))
 	passert.EqualsList(s, spoken(s, agents), want)
-	ptest.RunAndValidate(t, p)
+	prismtest.Run(t, p)
 }
 
 // firstIntent is the first intent of a key's first activation.
@@ -220,10 +220,9 @@ func TestPrismBoundedInputEndsAllSuspensions(t *testing.T) {
 			agents := RunAgent(s, AgentParams{Name: "test", Agent: new(scriptedAgent), Concurrency: concurrency},
 				KeyByEntity(s, beam.ParDo(s, parseText, raw)))
 			passert.EqualsList(s, spoken(s, agents), want)
-			ptest.RunAndValidate(t, p)
+			prismtest.Run(t, p)
 		})
 	}
 }
 
 func parseText(raw string, emit func(*pb.AgentEnvelope)) { parseRaw([]byte(raw), emit) }
-

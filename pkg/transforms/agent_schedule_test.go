@@ -1,7 +1,6 @@
 package transforms
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -13,7 +12,6 @@ import (
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/core/graph/mtime"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/beamagents/beamagents-go/pkg/beamtest"
 	"github.com/beamagents/beamagents-go/pkg/intent"
 	pb "github.com/beamagents/beamagents-go/proto/beam_agents/v1"
 )
@@ -141,7 +139,7 @@ func (k *agentKit) apply(op historyOp) {
 func (k *agentKit) byKey() map[string][]string {
 	all := map[string][]string{}
 	add := func(kind, key string, at int64, m any) {
-		text := fmt.Sprint(m)
+		text, _ := m.(string)
 		if m, ok := m.(proto.Message); ok {
 			b, err := proto.MarshalOptions{Deterministic: true}.Marshal(m)
 			if err != nil {
@@ -221,7 +219,7 @@ func (h history) String() string {
 // Outputs of each key in their order, and all state bytes, are the same for every
 // Concurrency, under delays, with early commits, and with a crash and a retry anywhere.
 func TestAgentSameForEverySchedule(t *testing.T) {
-	seeds := uint64(60)
+	seeds := uint64(100)
 	if testing.Short() {
 		seeds = 10
 	}
@@ -244,20 +242,23 @@ func TestAgentSameForEverySchedule(t *testing.T) {
 		for _, op := range h.ops {
 			want.apply(op)
 		}
-		for _, concurrency := range []int{1, 2, 16, 64} {
-			for _, held := range []int64{normal, 64 << 10, 1} {
-				params.Concurrency = concurrency
-				maxHeldBytes = held
-				jittered := *params.Agent.(*scriptedAgent)
-				jittered.Jitter = 300
-				p := params
-				p.Agent = &jittered
-				k := newAgentKit(t, p)
-				for _, op := range h.ops {
-					k.apply(op)
-				}
-				k.compare(fmt.Sprintf("seed %d, concurrency %d, bound %d", seed, concurrency, held), want)
+		for _, form := range []struct {
+			concurrency int
+			held        int64
+			jitter      int
+		}{
+			{1, 64 << 10, 0}, {1, 1, 0}, {2, normal, 0}, {16, normal, 200}, {16, 64 << 10, 0}, {64, 1, 200},
+		} {
+			p := params
+			p.Concurrency, maxHeldBytes = form.concurrency, form.held
+			jittered := *params.Agent.(*scriptedAgent)
+			jittered.Jitter = form.jitter
+			p.Agent = &jittered
+			k := newAgentKit(t, p)
+			for _, op := range h.ops {
+				k.apply(op)
 			}
+			k.compare(fmt.Sprintf("seed %d, %+v", seed, form), want)
 			if t.Failed() {
 				t.Logf("the history of seed %d:\n%v", seed, h)
 				return
@@ -265,6 +266,3 @@ func TestAgentSameForEverySchedule(t *testing.T) {
 		}
 	}
 }
-
-var _ = cmp.Compare[int]
-var _ beamtest.Timer

@@ -11,7 +11,6 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/beamagents/beamagents-go/pkg/activation"
-	"github.com/beamagents/beamagents-go/pkg/deadletter"
 	"github.com/beamagents/beamagents-go/pkg/internal/isolate"
 	"github.com/beamagents/beamagents-go/pkg/memory"
 	"github.com/beamagents/beamagents-go/pkg/replay"
@@ -44,9 +43,9 @@ type agentSession struct {
 	memHandle *state.MemoryHandle
 	cacheOpen *state.ReplayCacheHandle
 	k         activation.Key
-	found     bool // the key had a control cell
+	found     bool  // the key had a control cell
 	armedMS   int64 // the due time of the deadline timer, unless wake has still to set it
-	rest      bool // deferred events are left that could run now
+	rest      bool  // deferred events are left that could run now
 
 	// For the bundle's goroutine alone.
 	woken  bool  // the tag wake is set
@@ -306,15 +305,7 @@ func isMigrated(h interface{ Migrated() (uint32, bool) }) bool {
 // call runs code of the agent with a time limit.
 func (s *agentSession) call(f func(context.Context)) *activation.Failure {
 	result, text := isolate.Run(s.bundle.ctx, s.bundle.host.limit, f)
-	failed := func(code deadletter.Code, text string) *activation.Failure {
-		return &activation.Failure{Reason: deadletter.ActivationError, Code: code, Text: text}
-	}
-	switch result {
-	case isolate.Panicked:
-		return failed(deadletter.Panicked, text)
-	case isolate.Exited:
-		return failed(deadletter.Exited, "the agent called runtime.Goexit")
-	case isolate.Abandoned:
+	if result == isolate.Abandoned {
 		s.mu.Lock()
 		s.left++
 		s.mu.Unlock()
@@ -322,13 +313,8 @@ func (s *agentSession) call(f func(context.Context)) *activation.Failure {
 			s.bundle.fail(fmt.Errorf("transforms.RunAgent: agent %q, key %q: %d activations in this worker go on after their time limit; "+
 				"an agent must return when its context is cancelled", s.bundle.host.Name, s.key, n))
 		}
-		fallthrough
-	case isolate.TimedOut:
-		return &activation.Failure{
-			Reason: deadletter.ActivationTimeout, Code: deadletter.Limit, Text: fmt.Sprintf("the activation took more than %v", s.bundle.host.limit),
-		}
 	}
-	return nil
+	return activation.FailureOf(result, text, s.bundle.host.limit)
 }
 
 // measure tells how long an activation takes.

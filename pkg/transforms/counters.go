@@ -60,15 +60,16 @@ var (
 	}()
 )
 
-// bury emits the letter's record and counts it. An error is a bug of the caller: a
-// reason or code outside the list.
-func bury(ctx context.Context, l deadletter.Letter, emit func(*pb.ActivationErrorRecord)) error {
+// emitLetter emits the letter's record and counts it under the letter's reason. A dead
+// letter that came back and failed again keeps its first reason in the record, and is
+// counted under the reason found now. An error is a bug of the caller: a reason or code
+// outside the list.
+func emitLetter(ctx context.Context, l deadletter.Letter, emit func(*pb.ActivationErrorRecord)) error {
 	rec, err := l.Record()
 	if err != nil {
 		return err
 	}
-	// Not the letter's reason: a dead letter that failed again keeps its first one.
-	errorsByReason[deadletter.Reason(rec.GetReason())].Inc(ctx, 1)
+	errorsByReason[l.Reason].Inc(ctx, 1)
 	emit(rec)
 	return nil
 }

@@ -27,6 +27,15 @@
 //	letters := beam.Flatten(s, decoded.Errors, envelopes.Errors, traces.Errors,
 //		transforms.DeadLetteredCommands(s, decoded.Events))
 //
+// A pipeline that reads files and writes files needs nothing else:
+//
+//	read := transforms.ReadEnvelopes(s, transforms.ReadParams{}, "in/*.jsonl")
+//	routed := transforms.Route(s, transforms.KeyByEntity(s, read.Envelopes))
+//	transforms.WriteFolder(s, "out", map[string]beam.PCollection{
+//		"events.jsonl":       routed.Events,
+//		"dead_letters.jsonl": beam.Flatten(s, read.Errors, routed.Errors),
+//	})
+//
 // # Behaviour
 //
 // Nothing is lost and no bundle fails because of data: every element comes out of one
@@ -41,8 +50,10 @@
 // find panic while the pipeline is built, as everywhere in Beam, and say what to change.
 //
 // All transforms here are stateless and run on every runner, the legacy direct runner
-// included. They keep an element's timestamp, but for ParseEnvelopes and
-// EventsToEnvelopes, which set it, and EventsToTraces, which groups by key.
+// included. They keep an element's timestamp, but for ParseEnvelopes, ReadEnvelopes and
+// EventsToEnvelopes, which set it, and EventsToTraces, which groups by key. The legacy
+// direct runner stamps what a GroupByKey emits in its own way, so WriteFolder may order
+// such elements otherwise there.
 //
 // A dead letter about an intent holds its deterministic encoding as input, its creation
 // as event time, and its seq, step and id as position. An intent with text that is not
@@ -60,7 +71,8 @@
 // envelopes_routed_export_request; intents_routed_tool, intents_routed_approval;
 // intents_signed; intents_encoded; intents_decoded; events_decoded, events_enveloped
 // and events_traced (those that EventsToTraces uses); errors_ followed by a reason of
-// package deadletter.
+// package deadletter. A dead letter that came back as an input and failed again is counted
+// under the reason found now, though its record keeps the first one.
 //
 // VerifyIntents counts each intent under one name: intents_verified (its signature is
 // right), unsigned_intents_accepted (intent.ModePermissive), errors_unsigned_intent,

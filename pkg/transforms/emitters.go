@@ -38,7 +38,7 @@ type eventEmitter struct {
 	next     exec.ElementProcessor
 	function any
 
-	ctx     context.Context
+	ctx     context.Context //nolint:containedctx // Beam hands it over before, not with, each call
 	pane    typex.PaneInfo
 	windows []typex.Window
 	time    beam.EventTime

@@ -111,7 +111,7 @@ func (*beamagentsDecodeErrorsFn) ProcessElement(
 		emit(rec)
 		return nil
 	}
-	return bury(ctx, deadletter.Letter{
+	return emitLetter(ctx, deadletter.Letter{
 		Reason: deadletter.MalformedEnvelope, Code: deadletter.Unparsable, Error: text,
 		EntityKey: key, EventTimeMS: dateMS(ts),
 		InputKind: deadletter.BytesInput, Input: raw,

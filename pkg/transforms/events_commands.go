@@ -62,5 +62,5 @@ func (*beamagentsDeadCommandFn) ProcessElement(
 		l.Error = fmt.Sprintf("command %s (%s) in lane %s failed after %d %s: %s",
 			c.CommandID, c.CommandType, c.Lane, c.Attempts, attempts, c.Error)
 	}
-	return bury(ctx, l, errs)
+	return emitLetter(ctx, l, errs)
 }

@@ -85,7 +85,7 @@ func (*beamagentsDecodeEventFn) ProcessElement(
 ) error {
 	env, err := events.DecodeEnvelope(raw)
 	if err != nil {
-		return buryBytes(ctx, ts, nil, raw, err, errs)
+		return emitMalformedEvent(ctx, ts, nil, raw, err, errs)
 	}
 	eventsDecoded.Inc(ctx, 1)
 	emit(env)
@@ -100,18 +100,18 @@ func (*beamagentsDecodeKeyedEventFn) ProcessElement(
 ) error {
 	env, err := events.DecodeEnvelope(raw)
 	if err != nil {
-		return buryBytes(ctx, ts, key, raw, err, errs)
+		return emitMalformedEvent(ctx, ts, key, raw, err, errs)
 	}
 	eventsDecoded.Inc(ctx, 1)
 	emit(key, env)
 	return nil
 }
 
-func buryBytes(
+func emitMalformedEvent(
 	ctx context.Context, ts beam.EventTime, key, raw []byte, cause error, errs func(*pb.ActivationErrorRecord),
 ) error {
 	code, text := eventFault(cause)
-	return bury(ctx, deadletter.Letter{
+	return emitLetter(ctx, deadletter.Letter{
 		Reason: deadletter.MalformedEvent, Code: code, Error: text,
 		EntityKey: key, EventTimeMS: dateMS(ts),
 		InputKind: deadletter.EventInput, Input: raw,
@@ -139,7 +139,7 @@ func (*beamagentsDecodeEnvelopeEventFn) ProcessElement(
 		return err
 	}
 	l.Reason, l.Code, l.Error = deadletter.MalformedEvent, code, text
-	return bury(ctx, l, errs)
+	return emitLetter(ctx, l, errs)
 }
 
 // eventFault returns the code and the text of an error of package events.

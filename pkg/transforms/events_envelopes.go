@@ -70,7 +70,7 @@ func (*beamagentsEventEnvelopeFn) ProcessElement(
 		if err != nil {
 			return err
 		}
-		return bury(ctx, l, errs)
+		return emitLetter(ctx, l, errs)
 	}
 	event, err := env.AppendJSON(nil)
 	if err != nil {

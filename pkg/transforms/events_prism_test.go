@@ -223,18 +223,11 @@ func TestDecodeEventsInEnvelopes(t *testing.T) {
 	bad := event(5, "k", `{"version":1,"type":"t"}`)
 	empty := event(6, "", "")
 	approval := &pb.AgentEnvelope{EntityKey: []byte("a"), EventTimeMs: 7, Payload: &pb.AgentEnvelope_Approval_{Approval: &pb.AgentEnvelope_Approval{}}}
-	old, err := deadletter.Letter{
+	letter := wrapped(t, deadletter.Letter{
 		Reason: deadletter.FunctionError, Code: deadletter.Failed, Error: "boom", EntityKey: []byte("o"), EventTimeMS: 8,
 		InputKind: deadletter.EnvelopeInput, Input: canonical(event(8, "o", good)),
-	}.Record()
-	if err != nil {
-		t.Fatal(err)
-	}
-	wrapped, err := deadletter.Wrap(old)
-	if err != nil {
-		t.Fatal(err)
-	}
-	inputs := [][]byte{canonical(event(4, "k", good)), canonical(bad), canonical(empty), canonical(approval), canonical(wrapped)}
+	})
+	inputs := [][]byte{canonical(event(4, "k", good)), canonical(bad), canonical(empty), canonical(approval), canonical(letter)}
 	onBothRunners(t, func(s beam.Scope) {
 		parsed := transforms.ParseEnvelopes(s, transforms.ParseParams{}, source(s, inputs...))
 		equals(s, beam.ParDo(s, stampedLetter, parsed.Errors), nil)
@@ -245,10 +238,10 @@ func TestDecodeEventsInEnvelopes(t *testing.T) {
 			fmt.Sprintf("6 malformed_event/unparsable key= time=6 envelope=%x redriven=0: expected a value at byte 0", canonical(empty)),
 			fmt.Sprintf("7 malformed_event/missing_field key=a time=7 envelope=%x redriven=0: the envelope has no external_event", canonical(approval)),
 			// A dead letter of before, which is not wrapped again.
-			fmt.Sprintf("8 function_error/error key=o time=8 envelope=%x redriven=1: boom", canonical(event(8, "o", good))),
+			fmt.Sprintf("8 function_error/error key=o time=8 envelope=%x redriven=1 refused=malformed_event/unparsable: boom", canonical(event(8, "o", good))),
 		})
 	}, wantCounters(map[string]int64{
-		"envelopes_parsed": 5, "events_decoded": 1, "errors_malformed_event": 3, "errors_function_error": 1,
+		"envelopes_parsed": 5, "events_decoded": 1, "errors_malformed_event": 4,
 	}))
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"os"
 	"slices"
@@ -83,6 +84,35 @@ const (
 
 func modelUsage(prompt, completion int) string {
 	return fmt.Sprintf(`model_usage_bound {"snapshot":{"schema":"a3s.code.model-usage-snapshot.v1","callSequence":1,"inputSnapshotDigest":"d","estimatedPromptTokens":1,"reportedPromptTokens":%d,"reportedCompletionTokens":%d,"reportedTotalTokens":0,"reportedCacheReadTokens":null,"reportedCacheWriteTokens":2,"toolResults":{"totalCount":0,"uniqueCount":0,"repeatedCount":0,"contentBytes":0,"repeatedContentBytes":0,"estimatedTokens":0,"repeatedEstimatedTokens":0,"contentsDigest":null,"repeatedContentsDigest":null},"snapshotDigest":"d"}}`, prompt, completion)
+}
+
+// Two events at one place of a run, a fault of its source, have spans of their own.
+func TestTraceRunOfOnePlace(t *testing.T) {
+	run := append(runOf(t, 7, `1 tool_start {"id":"a","name":"read"}`), runOf(t, 7, `1 tool_start {"id":"b","name":"read"}`)...)
+	run = append(run, runOf(t, 7, `1 tool_start {"id":"c","name":"read"}`)...)
+	ids := map[string]string{}
+	for _, e := range traceRun([]byte("k"), run) {
+		if e.GetEventType() != pb.TraceEvent_TOOL_CALL {
+			continue
+		}
+		call := e.GetAttributes()["gen_ai.tool.call.id"]
+		if other, taken := ids[string(e.GetSpanId())]; taken {
+			t.Errorf("the calls %s and %s have one span id", other, call)
+		}
+		ids[string(e.GetSpanId())] = call
+	}
+	if len(ids) != 3 {
+		t.Errorf("span ids %v, want one for each of 3 calls", ids)
+	}
+}
+
+func TestAddCapped(t *testing.T) {
+	const most = math.MaxUint64
+	for _, c := range [][3]uint64{{0, 0, 0}, {1, 2, 3}, {most, 0, most}, {0, most, most}, {most - 1, 1, most}, {most, 1, most}, {1, most, most}, {most, most, most}} {
+		if got := addCapped(c[0], c[1]); got != c[2] {
+			t.Errorf("%d + %d is %d, want %d", c[0], c[1], got, c[2])
+		}
+	}
 }
 
 func TestTraceRun(t *testing.T) {

@@ -96,7 +96,7 @@ func (*beamagentsKeyByRunFn) ProcessElement(
 		if err != nil {
 			return err
 		}
-		return bury(ctx, l, errs)
+		return emitLetter(ctx, l, errs)
 	}
 	if traced {
 		eventsTraced.Inc(ctx, 1)

@@ -55,7 +55,8 @@ type EncodedIntents struct {
 // the entity key of each, and its deterministic encoding.
 //
 // A dead letter has the reason intent_dead_letter and the intent. Its code is serialize
-// (nil, or text that is not UTF-8) or too_large (above MaxBytes).
+// (nil, text that is not UTF-8, or no field at all, whose encoding is empty: a
+// tombstone) or too_large (above MaxBytes).
 func EncodeIntents(s beam.Scope, params EncodeIntentsParams, col beam.PCollection) EncodedIntents {
 	if err := params.validate(); err != nil {
 		panic(fmt.Errorf("transforms.EncodeIntents: %w", err))
@@ -74,7 +75,11 @@ func (f *beamagentsEncodeIntentsFn) ProcessElement(
 	if err := intent.CheckText(in); err != nil {
 		return buryIntent(ctx, in, deadletter.IntentDeadLetter, deadletter.Serialize, err.Error(), errs)
 	}
-	if n := proto.Size(in); n > f.MaxBytes {
+	switch n := proto.Size(in); {
+	case n == 0:
+		return buryIntent(ctx, in, deadletter.IntentDeadLetter, deadletter.Serialize,
+			"the intent has no field, and its encoding would be an empty message", errs)
+	case n > f.MaxBytes:
 		return buryIntent(ctx, in, deadletter.IntentDeadLetter, deadletter.TooLarge,
 			fmt.Sprintf("%d bytes, the limit is %d", n, f.MaxBytes), errs)
 	}
@@ -153,7 +158,7 @@ func decodeIntent(
 		code, text = deadletter.Unparsable, deadletter.Explain(raw, in)
 	}
 	if code != "" {
-		return bury(ctx, deadletter.Letter{
+		return emitLetter(ctx, deadletter.Letter{
 			Reason: deadletter.MalformedIntent, Code: code, Error: text,
 			EntityKey: key, EventTimeMS: dateMS(ts),
 			InputKind: deadletter.BytesInput, Input: raw,
@@ -202,7 +207,7 @@ func buryIntent(
 			Seq: new(in.GetSeq()), Step: new(int64(in.GetStepIndex())), IntentID: in.GetIntentId(),
 		}
 	}
-	return bury(ctx, l, emit)
+	return emitLetter(ctx, l, emit)
 }
 
 // withValidText returns a copy that can be encoded.

@@ -25,6 +25,7 @@ func init() {
 	register.Function3x1(stampedMessage)
 	register.Function2x1(stampedRecord)
 	register.Function1x2(textKeyed)
+	register.Function2x1(noFields)
 	register.Function1x1(withoutEncoding)
 }
 
@@ -48,6 +49,8 @@ func intentRecord(reason, code, text string, in *pb.ToolIntent) string {
 		in.EntityKey, reason, in.CreatedAtMs, code, text, base64.StdEncoding.EncodeToString(canonical(in)),
 		in.IntentId, in.Seq, in.StepIndex)
 }
+
+func noFields(_, _ []byte) *pb.ToolIntent { return &pb.ToolIntent{} }
 
 // textKeyed gives messages a key that is text.
 func textKeyed(b []byte) (string, []byte) { return "key", b }
@@ -105,8 +108,8 @@ func TestGoldenIntentsThereAndBack(t *testing.T) {
 	var inputs [][]byte
 	var intents, encoded []string
 	for _, b := range blobs {
-		if b.Message != "beam_agents.v1.ToolIntent" {
-			continue
+		if b.Message != "beam_agents.v1.ToolIntent" || len(b.Bytes) == 0 {
+			continue // an empty message is no intent, see TestEmptyIntents
 		}
 		m, err := b.Value()
 		if err != nil {
@@ -150,7 +153,7 @@ func TestDecodeIntentsKeepsPoisonAndTheRest(t *testing.T) {
 				decoded := transforms.DecodeIntents(s, tc.input(s))
 				equals(s, beam.ParDo(s, stampedIntent, decoded.Intents), []string{fmt.Sprintf("7000 %x", good)})
 				equals(s, beam.ParDo(s, stampedRecord, decoded.Errors), []string{
-					fmt.Sprintf(`7000 %q malformed_intent at 7000: {"code":"empty","error":"the message is empty","input_kind":"bytes"}`, tc.key),
+					fmt.Sprintf(`7000 %q malformed_intent at 7000: {"code":"empty","error":"the message is empty","input":"","input_kind":"bytes"}`, tc.key),
 					record(good[:5], "byte 0: ToolIntent.intent_id is cut short"),
 					record(badText, "byte 5: ToolIntent.tool_name is not UTF-8"),
 					record([]byte("no protobuf"), "byte 0: ToolIntent.signing_key_id is not valid"),
@@ -159,6 +162,19 @@ func TestDecodeIntentsKeepsPoisonAndTheRest(t *testing.T) {
 			}, wantCounters(map[string]int64{"intents_decoded": 1, "errors_malformed_intent": 5}))
 		})
 	}
+}
+
+// An empty message deletes a key of a compacted topic: none is sent, and none is read as
+// an intent (TestDecodeIntentsKeepsPoisonAndTheRest).
+func TestEmptyIntents(t *testing.T) {
+	onBothRunners(t, func(s beam.Scope) {
+		out := transforms.EncodeIntents(s, transforms.EncodeIntentsParams{}, beam.ParDo(s, noFields, messages(s, nil)))
+		equals(s, beam.ParDo(s, stampedMessage, out.Encoded), nil)
+		equals(s, beam.ParDo(s, stampedRecord, out.Errors), []string{
+			`7000 "" intent_dead_letter at 0: {"code":"serialize","error":"the intent has no field, and its encoding would be an empty message",` +
+				`"input":"","input_kind":"intent","position":{"seq":0,"step":0}}`,
+		})
+	}, wantCounters(map[string]int64{"errors_intent_dead_letter": 1}))
 }
 
 func TestEncodeIntentsTooLarge(t *testing.T) {
@@ -204,18 +220,26 @@ func TestRouteIntents(t *testing.T) {
 	}))
 }
 
-// ringFile writes a keyring of pairs of id and key, and returns its reference.
+// ringFile writes a keyring of pairs of id and key, which are repeated until they are long
+// enough, and returns its reference.
 func ringFile(t *testing.T, pairs ...string) string {
 	t.Helper()
 	var text strings.Builder
 	for i := 0; i < len(pairs); i += 2 {
-		fmt.Fprintf(&text, "%s=%s\n", pairs[i], base64.StdEncoding.EncodeToString([]byte(pairs[i+1])))
+		fmt.Fprintf(&text, "%s=%s\n", pairs[i], base64.StdEncoding.EncodeToString(longEnough(pairs[i+1])))
 	}
 	path := filepath.Join(t.TempDir(), "ring")
 	if err := os.WriteFile(path, []byte(text.String()), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	return "file:" + path
+}
+
+func longEnough(key string) []byte {
+	for len(key) < 16 {
+		key += key
+	}
+	return []byte(key)
 }
 
 func goldenKey() string {
@@ -542,6 +566,7 @@ func TestIntentParamsPanics(t *testing.T) {
 		"sign, two lines":           {sign("env:KEYS", "k1\nk2"), "no keyring can hold this id"},
 		"sign, a comment":           {sign("env:KEYS", "#k1"), "no keyring can hold this id"},
 		"sign, a space in front":    {sign("env:KEYS", " k1"), "no keyring can hold this id"},
+		"sign, a space behind":      {sign("env:KEYS", "k1 "), "no keyring can hold this id"},
 		"sign, not UTF-8":           {sign("env:KEYS", "\xff"), "no keyring can hold this id"},
 		"verify, another mode":      {verify("Require", "env:KEYS"), "want off, permissive or require"},
 		"verify, no keyring":        {verify(intent.ModeRequire, ""), setRef},
@@ -571,7 +596,7 @@ func TestIntentParamsPanics(t *testing.T) {
 			tc.build(beam.NewPipeline().Root())
 		})
 	}
-	for _, id := range []string{"k1", "my key 1", "schlüssel-鍵", "k1 ", "k#1"} {
+	for _, id := range []string{"k1", "my key 1", "schlüssel-鍵", "k#1"} {
 		sign("env:KEYS", id)(beam.NewPipeline().Root())
 	}
 }
@@ -592,7 +617,7 @@ func TestMissingKeysFailTheJob(t *testing.T) {
 	}
 	for name, tc := range map[string]struct{ ref, want string }{
 		"no such file": {"file:/no/such/keyring", "intent: unusable keyring reference: open /no/such/keyring"},
-		"a folder":     {"file:" + folder, "intent: unusable keyring reference: read " + folder},
+		"a folder":     {"file:" + folder, "intent: unusable keyring reference: " + folder + " is not a regular file"},
 		"no key in it": {"file:" + blank, "intent: unusable keyring: it holds no key"},
 		"not set":      {"env:BEAMAGENTS_TEST_NOTHING", "intent: unusable keyring reference: the environment variable that it names is not set"},
 	} {

@@ -41,7 +41,8 @@ func validateMaxBytes(option string, n int) error {
 // ParseParams are the options of [ParseEnvelopes].
 type ParseParams struct {
 	// MaxEnvelopeBytes bounds the encoding of one envelope, in bytes; 0 is
-	// DefaultMaxBytes. Longer elements are dead letters, and kept whole.
+	// DefaultMaxBytes. Longer elements are never decoded. They are dead letters, and kept
+	// whole.
 	MaxEnvelopeBytes int
 	// KeepTimestamps leaves each element at the timestamp it has. By default an
 	// envelope is emitted at its event_time_ms, so that timers and windows downstream
@@ -66,7 +67,9 @@ type Parsed struct {
 // A dead letter has the reason malformed_envelope and the bytes as received. Its code
 // is oversize, unparsable, empty_payload (no variant, and no unknown field either: an
 // envelope of a newer schema passes, and Route names it) or bad_event_time (outside 0
-// to 253402300799999 ms). It keeps the element's timestamp.
+// to 253402300799999 ms). It keeps the element's timestamp. Of bytes that are oversize or
+// unparsable it has the entity key if entity_key is the first field and has at most 1 KiB,
+// else an empty one.
 //
 // Moved to their event time, elements may be late for the watermark of the source, and
 // an idle source must advance its watermark or no event-time timer fires. Since they
@@ -99,9 +102,13 @@ func (f *beamagentsParseFn) ProcessElement(
 ) error {
 	env, code, text := parseEnvelope(raw, f.MaxEnvelopeBytes)
 	if code != "" {
-		return bury(ctx, deadletter.Letter{
+		key := env.GetEntityKey()
+		if env == nil {
+			key = deadletter.EnvelopeKey(raw)
+		}
+		return emitLetter(ctx, deadletter.Letter{
 			Reason: deadletter.MalformedEnvelope, Code: code, Error: text,
-			EntityKey: env.GetEntityKey(), EventTimeMS: dateMS(ts),
+			EntityKey: key, EventTimeMS: dateMS(ts),
 			InputKind: deadletter.BytesInput, Input: raw,
 		}, errs)
 	}
@@ -113,8 +120,8 @@ func (f *beamagentsParseFn) ProcessElement(
 	return nil
 }
 
-// parseEnvelope decodes raw. A code says that the envelope is unusable and text why;
-// the envelope is what could be read all the same.
+// parseEnvelope decodes raw. A code says that the envelope is unusable and text why. The
+// envelope is nil if it is too large, and so was not decoded, or could not be.
 func parseEnvelope(raw []byte, maxBytes int) (env *pb.AgentEnvelope, code deadletter.Code, text string) {
 	if len(raw) > maxBytes {
 		return nil, deadletter.Oversize, fmt.Sprintf("%d bytes, the limit is %d", len(raw), maxBytes)

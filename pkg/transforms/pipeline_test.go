@@ -62,9 +62,18 @@ var everyTransform = map[string]func(s beam.Scope){
 		_ = transforms.DecodeEvents(s, beam.ParDo(s, keyed, beam.Create(s, []byte{}))).Errors
 		_ = transforms.DecodeEvents(s, beam.Create(s, &pb.AgentEnvelope{})).Errors
 	},
-	"ProjectEvents":        func(s beam.Scope) { transforms.ProjectEvents(s, beam.Create(s, events.Envelope{})) },
-	"EventsToEnvelopes":    func(s beam.Scope) { _ = transforms.EventsToEnvelopes(s, beam.Create(s, events.Envelope{})).Errors },
-	"EventsToTraces":       func(s beam.Scope) { _ = transforms.EventsToTraces(s, beam.Create(s, events.Envelope{})).Errors },
+	"ProjectEvents":     func(s beam.Scope) { transforms.ProjectEvents(s, beam.Create(s, events.Envelope{})) },
+	"EventsToEnvelopes": func(s beam.Scope) { _ = transforms.EventsToEnvelopes(s, beam.Create(s, events.Envelope{})).Errors },
+	"EventsToTraces":    func(s beam.Scope) { _ = transforms.EventsToTraces(s, beam.Create(s, events.Envelope{})).Errors },
+	"ReadEnvelopes": func(s beam.Scope) {
+		_ = transforms.ReadEnvelopes(s, transforms.ReadParams{}, "in/*.jsonl").Errors
+	},
+	"WriteFolder": func(s beam.Scope) { // a file of each kind of elements
+		transforms.WriteFolder(s, "out", map[string]beam.PCollection{
+			"a.jsonl": beam.Create(s, &pb.AgentEnvelope{}),
+			"b.jsonl": transforms.KeyByEntity(s, beam.Create(s, &pb.AgentEnvelope{})),
+		})
+	},
 	"DeadLetteredCommands": func(s beam.Scope) { transforms.DeadLetteredCommands(s, beam.Create(s, events.Envelope{})) },
 }
 

@@ -14,10 +14,10 @@ import (
 // It does what register.DoFnNxM of the SDK does, without reflection for each element
 // either. The SDK's generics take the compiler 12 s for every DoFn; this takes none.
 //
-// Beam keeps what is registered here by the text of the type, such as transforms.mapFn,
-// which a package of a user may have as well. So the name of F begins with beamagents,
-// and so does that of a function type in process that is not of Beam's or our own
-// messages; TestNamesAreOurs holds every DoFn to it.
+// Beam finds the wrapper of a DoFn, and a registered emitter, by the text of its type,
+// such as transforms.mapFn: a user's package of that name may have one as well. So the
+// name of F begins with beamagents, and its emitters are of the language, of Beam and of
+// our messages alone, or of a type in emitters.go.
 func registerDoFn[F any](process any, call func(f *F, args []any) []any) {
 	t := reflect.TypeOf(process)
 	in, out := slices.Collect(t.Ins()), slices.Collect(t.Outs())

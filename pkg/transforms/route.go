@@ -92,7 +92,7 @@ func (*beamagentsRouteFn) ProcessElement(
 	if len(env.ProtoReflect().GetUnknown()) == 0 {
 		l.Reason, l.Code, l.Error = deadletter.MalformedEnvelope, deadletter.EmptyPayload, emptyPayload
 	}
-	return bury(ctx, l, errs)
+	return emitLetter(ctx, l, errs)
 }
 
 // orEmpty gives a variant that is set to nil, which only a fused step can hand over,

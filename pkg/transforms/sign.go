@@ -35,13 +35,13 @@ func (p SignParams) validate() error {
 		return errors.New("SignParams.KeyID is empty; set the id of a key in the keyring")
 	}
 	// Whether some keyring can hold the id, a keyring with it says.
-	ring, err := intent.ParseKeyring(p.KeyID + "=AA==")
+	ring, err := intent.ParseKeyring(p.KeyID + "=AAAAAAAAAAAAAAAAAAAAAA==") // 16 bytes, the fewest
 	if err == nil {
 		_, err = intent.NewSigner(ring, p.KeyID)
 	}
 	if err != nil {
 		return fmt.Errorf("SignParams.KeyID: no keyring can hold this id: it is one line of UTF-8, "+
-			"without control characters and %q, without white space at its start, and does not start with %q", "=", "#")
+			"without control characters and %q, without white space at its ends, and does not start with %q", "=", "#")
 	}
 	return nil
 }

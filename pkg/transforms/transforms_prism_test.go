@@ -24,6 +24,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/beamagents/beamagents-go/internal/prismtest"
 	"github.com/beamagents/beamagents-go/pkg/deadletter"
 	"github.com/beamagents/beamagents-go/pkg/transforms"
 	pb "github.com/beamagents/beamagents-go/proto/beam_agents/v1"
@@ -50,6 +51,7 @@ func init() {
 	register.Function1x2(noPayload)
 	register.Function1x1(withBadText)
 	register.Function2x2(userFunction)
+	register.Function2x2(failing)
 	register.Emitter2[beam.EventTime, []byte]()
 }
 
@@ -69,8 +71,12 @@ func stampedLetter(ts beam.EventTime, rec *pb.ActivationErrorRecord) string {
 	if len(input) > 200 {
 		input = fmt.Sprintf("%d bytes", len(l.Input))
 	}
-	return fmt.Sprintf("%s %s/%s key=%s time=%d %s=%s redriven=%d: %s",
-		when(ts), l.Reason, l.Code, l.EntityKey, l.EventTimeMS, l.InputKind, input, l.Position.Redriven, l.Error)
+	redriven := fmt.Sprint(l.Position.Redriven)
+	if l.Position.RefusedReason != "" {
+		redriven += fmt.Sprintf(" refused=%s/%s", l.Position.RefusedReason, l.Position.RefusedCode)
+	}
+	return fmt.Sprintf("%s %s/%s key=%s time=%d %s=%s redriven=%s: %s",
+		when(ts), l.Reason, l.Code, l.EntityKey, l.EventTimeMS, l.InputKind, input, redriven, l.Error)
 }
 
 func when(ts beam.EventTime) string {
@@ -81,6 +87,9 @@ func when(ts beam.EventTime) string {
 }
 
 func canonical(m proto.Message) []byte {
+	if !m.ProtoReflect().IsValid() {
+		panic("a nil message, which its coder refuses")
+	}
 	b, err := proto.MarshalOptions{Deterministic: true}.Marshal(m)
 	if err != nil {
 		panic(err)
@@ -139,7 +148,11 @@ func onBothRunners(t *testing.T, build func(s beam.Scope), check ...func(t *test
 		t.Run(runner, func(t *testing.T) {
 			p, s := beam.NewPipelineWithRoot()
 			build(s)
-			result, err := beam.Run(context.Background(), runner, p)
+			run := prismtest.Execute
+			if runner == "direct" {
+				run = func(p *beam.Pipeline) (beam.PipelineResult, error) { return beam.Run(context.Background(), runner, p) }
+			}
+			result, err := run(p)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -196,6 +209,10 @@ func TestParseEnvelopesKeepsPoisonAndTheRest(t *testing.T) {
 		line string
 	}
 	huge := canonical(event(1, "h", strings.Repeat("x", limit)))
+	longKey := canonical(event(1, strings.Repeat("k", limit), "e"))
+	hugeLetter := canonical(wrapped(t, deadletter.Letter{
+		Reason: deadletter.FunctionError, Code: deadletter.Failed, EntityKey: []byte("k"), InputKind: deadletter.BytesInput, Input: huge,
+	}))
 	deep := bytes.Repeat([]byte{0x43}, 20_000)
 	early := canonical(event(-1, "early", "e"))
 	poisons := map[string]poison{
@@ -207,8 +224,26 @@ func TestParseEnvelopesKeepsPoisonAndTheRest(t *testing.T) {
 		},
 		"oversize": {
 			huge,
-			fmt.Sprintf("-inf malformed_envelope/oversize key= time=0 bytes=%d bytes redriven=0: %d bytes, the limit is %d",
+			fmt.Sprintf("-inf malformed_envelope/oversize key=h time=0 bytes=%d bytes redriven=0: %d bytes, the limit is %d",
 				len(huge), len(huge), limit),
+		},
+		"oversize, around a dead letter": {
+			hugeLetter,
+			fmt.Sprintf("-inf malformed_envelope/oversize key=k time=0 bytes=%d bytes redriven=0: %d bytes, the limit is %d",
+				len(hugeLetter), len(hugeLetter), limit),
+		},
+		"oversize, with a long key": {
+			longKey,
+			fmt.Sprintf("-inf malformed_envelope/oversize key= time=0 bytes=%d bytes redriven=0: %d bytes, the limit is %d",
+				len(longKey), len(longKey), limit),
+		},
+		"truncated behind the key": {
+			[]byte{0x0a, 1, 'k', 0x1a, 3, 'x'},
+			"-inf malformed_envelope/unparsable key=k time=0 bytes=0a016b1a0378 redriven=0: byte 3: AgentEnvelope.external_event is cut short",
+		},
+		"truncated, and the key is not the first": {
+			[]byte{0x10, 1, 0x0a, 1, 'k', 0x1a, 3, 'x'},
+			"-inf malformed_envelope/unparsable key= time=0 bytes=10010a016b1a0378 redriven=0: byte 5: AgentEnvelope.external_event is cut short",
 		},
 		"truncated": {
 			[]byte{0x1a, 3, 'x'},
@@ -266,13 +301,10 @@ func TestParseEnvelopesTimestamps(t *testing.T) {
 	}
 }
 
-// An errors topic is an input: what was wrapped is an event, and one that fails again
-// is counted and not wrapped once more.
-func TestParseEnvelopesRedriven(t *testing.T) {
-	rec, err := deadletter.Letter{
-		Reason: deadletter.FunctionError, Code: deadletter.Failed, Error: "boom", EntityKey: []byte("k"), EventTimeMS: -5,
-		InputKind: deadletter.EnvelopeInput, Input: canonical(event(-5, "k", "e")),
-	}.Record()
+// wrapped is the envelope that carries a letter on an errors topic.
+func wrapped(t *testing.T, l deadletter.Letter) *pb.AgentEnvelope {
+	t.Helper()
+	rec, err := l.Record()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -280,18 +312,55 @@ func TestParseEnvelopesRedriven(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return env
+}
+
+// An errors topic is an input: what was wrapped is an event. One that fails again is not
+// wrapped once more, and leaves a trace of this failure.
+func TestParseEnvelopesRedriven(t *testing.T) {
+	env := wrapped(t, deadletter.Letter{
+		Reason: deadletter.FunctionError, Code: deadletter.Failed, Error: "boom", EntityKey: []byte("k"), EventTimeMS: -5,
+		InputKind: deadletter.EnvelopeInput, Input: canonical(event(-5, "k", "e")),
+	})
 	onBothRunners(t, func(s beam.Scope) {
 		parsed := transforms.ParseEnvelopes(s, transforms.ParseParams{}, source(s, canonical(env)))
 		equals(s, beam.ParDo(s, stampedEnvelope, parsed.Envelopes), []string{fmt.Sprintf("0 %x", canonical(env))})
 		equals(s, beam.ParDo(s, stampedLetter, parsed.Errors), nil)
 	}, wantCounters(map[string]int64{"envelopes_parsed": 1}))
 	env.EventTimeMs = -5
+	again := fmt.Sprintf("-inf function_error/error key=k time=-5 envelope=%x "+
+		"redriven=1 refused=malformed_envelope/bad_event_time: boom", canonical(event(-5, "k", "e")))
+	forged := proto.CloneOf(env) // the same record, in an envelope of another key
+	forged.EntityKey = []byte("attacker")
+	ordinary := fmt.Sprintf("-inf malformed_envelope/bad_event_time key=attacker time=0 bytes=%d bytes redriven=0: "+
+		"event_time_ms is -5, the range is 0 to 253402300799999", len(canonical(forged)))
+	onBothRunners(t, func(s beam.Scope) {
+		parsed := transforms.ParseEnvelopes(s, transforms.ParseParams{}, source(s, canonical(env), canonical(forged)))
+		equals(s, beam.ParDo(s, stampedEnvelope, parsed.Envelopes), nil)
+		equals(s, beam.ParDo(s, stampedLetter, parsed.Errors), []string{again, ordinary})
+	}, wantCounters(map[string]int64{"errors_malformed_envelope": 2}))
+}
+
+// failing is a user's function that can do nothing with dead letters.
+func failing(context.Context, *pb.AgentEnvelope) (*pb.AgentEnvelope, error) {
+	return nil, errors.New("not an order")
+}
+
+// A MapEnvelopes that reads an errors topic leaves a trace of its own failures.
+func TestMapEnvelopesRedriven(t *testing.T) {
+	env := wrapped(t, deadletter.Letter{
+		Reason: deadletter.BadSignature, Code: deadletter.Code(deadletter.BadSignature), EntityKey: []byte("k"), EventTimeMS: 5,
+		InputKind: deadletter.IntentInput, Input: []byte("x"),
+	})
 	onBothRunners(t, func(s beam.Scope) {
 		parsed := transforms.ParseEnvelopes(s, transforms.ParseParams{}, source(s, canonical(env)))
-		equals(s, beam.ParDo(s, stampedEnvelope, parsed.Envelopes), nil)
-		equals(s, beam.ParDo(s, stampedLetter, parsed.Errors), []string{fmt.Sprintf(
-			"-inf function_error/error key=k time=-5 envelope=%x redriven=1: boom", canonical(event(-5, "k", "e")))})
-	}, wantCounters(map[string]int64{"errors_function_error": 1}))
+		equals(s, beam.ParDo(s, stampedLetter, parsed.Errors), nil)
+		mapped := transforms.MapEnvelopes(s, failing, parsed.Envelopes)
+		equals(s, beam.ParDo(s, stampedEnvelope, mapped.Envelopes), nil)
+		equals(s, beam.ParDo(s, stampedLetter, mapped.Errors), []string{
+			"5 bad_signature/bad_signature key=k time=5 intent=78 redriven=1 refused=function_error/error: ",
+		})
+	}, wantCounters(map[string]int64{"envelopes_parsed": 1, "errors_function_error": 1}))
 }
 
 func TestConstructionPanics(t *testing.T) {

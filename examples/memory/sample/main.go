@@ -30,10 +30,16 @@ const (
 	hour  = 3_600_000
 )
 
-// line is an event, or a line that is none.
-type line struct {
-	Customer     string `json:"customer,omitempty"`
-	TimeMS       int64  `json:"time_ms"`
+// envelope is a line: an AgentEnvelope in readable JSON.
+type envelope struct {
+	Key         string `json:"key"`
+	EventTimeMS int64  `json:"event_time_ms"`
+	Event       event  `json:"external_event"`
+}
+
+// event is an event of a customer, or a line that is no envelope.
+type event struct {
+	Customer     string `json:"-"` // the key
 	From         string `json:"from,omitempty"`
 	Topic        string `json:"topic,omitempty"`
 	Note         string `json:"note,omitempty"`
@@ -44,8 +50,8 @@ type line struct {
 }
 
 // week is what happens, an hour apart.
-func week() []line {
-	return []line{
+func week() []event {
+	return []event{
 		// What a build of version 1 left. It sometimes left out the stamp, which reads as 1,
 		// and the address, which not every contact has.
 		{Customer: "bakery", Stored: encode(&supportpb.Customer{StateSchemaVersion: 1, Contact: "Mill Street Bakery <orders@bakery.test>", Events: 41})},
@@ -56,11 +62,11 @@ func week() []line {
 		{Customer: "bookshop", From: "Old Town Books <till@books.test>", Topic: "invoice 17", Note: "charged twice"},
 		{Customer: "bakery", Topic: "oven", Note: "error 12, photo", AttachmentKB: 300},
 		{Customer: "cinema", Topic: "projector", Note: "recording of the noise", AttachmentKB: 900},
-		{broken: `{"customer":"bakery","topic":"ov`},
+		{broken: `{"key":"bakery","event_time_ms":1700025200000,"external_event":{"topic":"ov`},
 		{Customer: "bakery", Topic: "invoice 18", Note: "scan", AttachmentKB: 300},
 		{Customer: "bakery", Topic: "delivery", Note: "broken box, photo", AttachmentKB: 300},
 		{Customer: "bookshop", Topic: "shelf", Note: "too long by 2 cm"},
-		{Topic: "ticket prices", Note: "who asks?"},
+		{broken: `{"customer":"cinema","topic":"ticket prices","note":"not in an envelope"}`},
 		// Asked again: what is oldest is no longer what was used least recently.
 		{Customer: "bakery", Topic: "opening hours", Note: "closed on Mondays and in August"},
 		{Customer: "bakery", Topic: "oven", Note: "error 12 again, photo", AttachmentKB: 300},
@@ -72,8 +78,8 @@ func week() []line {
 		{Customer: "bookshop", Note: "about nothing"},
 		{Customer: "bookshop", Topic: "invoice 17", Note: "paid back"},
 		{Customer: "cinema", From: "Roxy <box-office@cinema.test>", Topic: "popcorn", Note: "machine is loud, recording", AttachmentKB: 100},
-		{broken: `{"customer":"bookshop","time_ms":-1,"topic":"before time"}`},
-		{broken: `{"customer":"bookshop","time_ms":1700000000000,"topik":"shelf"}`},
+		{broken: `{"key":"bookshop","event_time_ms":-1,"external_event":{"topic":"before time"}}`},
+		{broken: `{"key":"bookshop","event_time_ms":1700000000000,"external_event":{"topik":"shelf"}}`},
 	}
 }
 
@@ -89,13 +95,12 @@ func lines() ([]byte, error) {
 	var out bytes.Buffer
 	e := json.NewEncoder(&out)
 	e.SetEscapeHTML(false)
-	for i, l := range week() {
-		if l.broken != "" {
-			fmt.Fprintln(&out, l.broken)
+	for i, ev := range week() {
+		if ev.broken != "" {
+			fmt.Fprintln(&out, ev.broken)
 			continue
 		}
-		l.TimeMS = start + int64(i)*hour
-		if err := e.Encode(l); err != nil {
+		if err := e.Encode(envelope{Key: ev.Customer, EventTimeMS: start + int64(i)*hour, Event: ev}); err != nil {
 			return nil, err
 		}
 	}

@@ -165,15 +165,15 @@ func Add(root, manifestFile, folder string, files map[string][]byte, same func(n
 	if err := errors.Join(problems...); err != nil || len(added) == 0 {
 		return nil, err
 	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return nil, fmt.Errorf("frozen: %w", err)
 	}
 	for _, name := range added {
-		if err := os.WriteFile(filepath.Join(dir, name), files[name], 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, name), files[name], 0o666); err != nil {
 			return nil, fmt.Errorf("frozen: %w", err)
 		}
 	}
-	if err := os.WriteFile(filepath.Join(root, manifestFile), m.Text(), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(root, manifestFile), m.Text(), 0o666); err != nil {
 		return nil, fmt.Errorf("frozen: %w", err)
 	}
 	return added, nil

@@ -12,8 +12,9 @@
 // the pipeline the same way: the ids of coders and windowing strategies, the order of
 // maps and the values inside of DoFns, such as paths and keys, are not in it.
 //
-// Importing the package adds the flag --fingerprint FILE to the program's flags, and
-// [WriteIfAsked] obeys it. No runner is needed, and none runs.
+// Importing the package adds the flag --fingerprint FILE to those of package flag, and
+// [WriteIfAsked] obeys it, whatever reads the program's arguments. No runner is needed,
+// and none runs.
 //
 // # Limits
 //
@@ -30,6 +31,7 @@ package graph
 
 import (
 	"bytes"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -44,37 +46,82 @@ import (
 	"github.com/beamagents/beamagents-go/pkg/compat"
 )
 
-var file = flag.String("fingerprint", "", "write the fingerprint of the pipeline to this file (- for standard output) and exit, without running it")
+var file fileValue
+
+func init() {
+	flag.Var(&file, "fingerprint", "write the fingerprint of the pipeline to this file (- for standard output) and exit, without running it")
+}
+
+// fileValue is the value of --fingerprint, and whether the flag was given.
+type fileValue struct {
+	name  string
+	given bool
+}
+
+func (v *fileValue) String() string { return v.name }
+
+// Set also remembers a value that it refuses: a program that goes on after the error
+// must not run its job.
+func (v *fileValue) Set(name string) error {
+	v.name, v.given = name, true
+	if name == "" {
+		return errNoFile
+	}
+	return nil
+}
+
+var errNoFile = errors.New("no file is named: write --fingerprint FILE, or --fingerprint - for standard output")
 
 // WriteIfAsked does nothing unless the program was called with --fingerprint FILE. Then
 // it writes the fingerprint of p to FILE, to standard output for "-", and ends the
 // program: with status 0, or with 2 and what went wrong on standard error. Call it when
 // p is complete, before p runs.
 //
-// A program that never calls flag.Parse, or reads its flags with another package, need
-// not do so for this: where the flag is among the arguments, WriteIfAsked parses them.
+// The flag is found wherever it stands before an argument "--", behind other arguments,
+// too, and whether the program parses its flags with package flag, with another package
+// or not at all. Without FILE, or with an empty one, the program ends with status 2. No
+// spelling of the flag lets the job run. The flag is in flag.CommandLine; a parser that
+// refuses flags that it does not know must be told of it (docs/updates.md).
 func WriteIfAsked(p *beam.Pipeline) {
-	if !flag.Parsed() && slices.ContainsFunc(os.Args[1:], isFlag) {
-		flag.Parse() // exits with 2 for a flag that is not defined
+	name, given := file.name, file.given
+	if !given {
+		name, given = fileArgument(os.Args[1:])
 	}
-	if *file == "" {
+	if !given {
 		return
 	}
-	if err := write(*file, os.Stdout, p); err != nil {
+	if err := write(name, os.Stdout, p); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(2)
 	}
 	os.Exit(0)
 }
 
-// isFlag reports whether an argument is --fingerprint, with or without its value.
-func isFlag(arg string) bool {
-	name, _, _ := strings.Cut(arg, "=")
-	return name == "-fingerprint" || name == "--fingerprint"
+// fileArgument finds --fingerprint in arguments whose flags it does not know. Where the
+// flag is given without a value, the name is empty.
+func fileArgument(args []string) (name string, given bool) {
+	for i, arg := range args {
+		if arg == "--" {
+			return "", false
+		}
+		flagName, value, hasValue := strings.Cut(arg, "=")
+		if flagName != "-fingerprint" && flagName != "--fingerprint" {
+			continue
+		}
+		// What follows is another flag if it begins with a dash: then FILE was forgotten.
+		if !hasValue && i+1 < len(args) && (args[i+1] == "-" || !strings.HasPrefix(args[i+1], "-")) {
+			value = args[i+1]
+		}
+		return value, true
+	}
+	return "", false
 }
 
 // write writes the fingerprint of p to the file of that name, or to stdout.
 func write(name string, stdout io.Writer, p *beam.Pipeline) error {
+	if name == "" {
+		return fmt.Errorf("graph: %w", errNoFile)
+	}
 	f, err := Fingerprint(p)
 	if err != nil {
 		return err

@@ -42,17 +42,14 @@ func init() {
 
 // The test binary builds a pipeline, too, and prints its fingerprint: another process.
 func TestMain(m *testing.M) {
+	if parse := parsers[os.Getenv("GRAPH_TEST_PARSER")]; parse != nil {
+		parserMain(parse)
+	}
 	switch os.Getenv("GRAPH_TEST_PIPELINE") {
 	case "":
 		os.Exit(m.Run())
 	case "empty":
 		graphMain(beam.NewPipeline())
-	case "init alone": // nobody parses the flags
-		beam.Init()
-		p, s := beam.NewPipelineWithRoot()
-		everything(s)
-		graph.WriteIfAsked(p)
-		os.Exit(7)
 	case "not UTF-8":
 		p, s := beam.NewPipelineWithRoot()
 		beam.Impulse(s.Scope("\xff"))
@@ -239,17 +236,6 @@ func TestWriteIfAsked(t *testing.T) {
 	}
 	if _, _, status := program(t, "everything"); status != 7 {
 		t.Errorf("without the flag: status %d", status)
-	}
-	if _, _, status := program(t, "init alone", "--other", "x"); status != 7 {
-		t.Errorf("without flag.Parse, and with flags of another package: status %d", status)
-	}
-	for _, args := range [][]string{{"--fingerprint", "-"}, {"-fingerprint=-"}} {
-		if stdout, stderr, status := program(t, "init alone", args...); status != 0 || stderr != "" || stdout != string(b) {
-			t.Errorf("without flag.Parse, %q: status %d, %q", args, status, stderr)
-		}
-	}
-	if stdout, stderr, status := program(t, "init alone", "--other", "--fingerprint=-"); status != 2 || stdout != "" || !strings.Contains(stderr, "-other") {
-		t.Errorf("without flag.Parse, a flag that is not defined: status %d, %q, %q", status, stdout, stderr)
 	}
 	if _, stderr, status := program(t, "not UTF-8", "--fingerprint", file); status != 2 || !strings.HasPrefix(stderr, "compat: ") {
 		t.Errorf("a name that cannot be written: status %d, %q", status, stderr)

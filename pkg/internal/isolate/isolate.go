@@ -16,6 +16,7 @@ package isolate
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync/atomic"
 	"time"
@@ -29,7 +30,7 @@ const (
 	Returned  Result = iota // it returned
 	Panicked                // it panicked
 	Exited                  // it called runtime.Goexit
-	TimedOut                // its time was up, and it has returned since
+	TimedOut                // its time was up when it ended, however it did
 	Abandoned               // its time was up, and it is still running
 )
 
@@ -70,7 +71,7 @@ func Run(parent context.Context, limit time.Duration, f func(ctx context.Context
 	timer.Reset(min(max(limit, minGrace), maxGrace))
 	select {
 	case <-c.ended:
-		return TimedOut, ""
+		return TimedOut, "" // also if it ended between the timer and the cancel
 	case <-timer.C:
 	}
 	abandoned.Add(1)
@@ -92,6 +93,11 @@ type call struct {
 func (c *call) run(ctx context.Context, f func(context.Context)) {
 	c.result = Exited
 	defer func() {
+		// A function that has seen its context end was too slow, even if it is faster than the
+		// timer of its caller: what it returns is of no use.
+		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			c.result, c.text = TimedOut, ""
+		}
 		if !c.left.CompareAndSwap(false, true) {
 			abandoned.Add(-1)
 		}

@@ -1,4 +1,4 @@
-package main
+package messagejson
 
 import (
 	"bytes"
@@ -15,27 +15,32 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// jsonError says where in a JSON document its fault is.
-type jsonError struct {
-	offset int64  // in bytes
-	path   string // the member, "" at the top; on one line whatever its name is
-	reason string
+// Error says where in a JSON document its fault is.
+type Error struct {
+	Offset int64  // in bytes
+	Path   string // the member, "" at the top; on one line whatever its name is
+	Reason string
 }
 
-func (e *jsonError) Error() string {
-	if e.path == "" {
-		return e.reason
+func (e *Error) Error() string {
+	if e.Path == "" {
+		return e.Reason
 	}
-	return e.path + ": " + e.reason
+	return e.Path + ": " + e.Reason
 }
 
-// readJSON sets in m what text, one JSON object, holds: all that [appendJSON] writes,
-// and beyond it what protobuf's JSON mapping allows for these types: lowerCamelCase
-// names, integers with and without quotes, also as 7.0 or 1e3, base64 of either alphabet
-// with and without padding, null for an absent member. Unlike protojson it refuses line
-// breaks in base64. The error is a *jsonError.
-func readJSON(text []byte, m protoreflect.Message) error {
-	r := jsonReader{dec: jsontext.NewDecoder(bytes.NewReader(text))}
+// Read sets in m what text, one JSON object, holds: all that [Append] writes, and beyond
+// it what protobuf's JSON mapping allows for these types: lowerCamelCase names, integers
+// with and without quotes, also as 7.0 or 1e3, base64 of either alphabet with and without
+// padding, null for an absent member. Unlike protojson it refuses line breaks in base64.
+// The error is an *[Error].
+func Read(text []byte, m protoreflect.Message) error { return read(text, m, false) }
+
+// ReadReadable is [Read] for text in either form.
+func ReadReadable(text []byte, m protoreflect.Message) error { return read(text, m, true) }
+
+func read(text []byte, m protoreflect.Message, readable bool) error {
+	r := reader{dec: jsontext.NewDecoder(bytes.NewReader(text)), readable: readable}
 	if err := r.message("", m); err != nil {
 		return err
 	}
@@ -63,14 +68,17 @@ func memberPath(path, name string) string {
 	return path + "." + name
 }
 
-type jsonReader struct{ dec *jsontext.Decoder }
+type reader struct {
+	dec      *jsontext.Decoder
+	readable bool
+}
 
-func (r *jsonReader) fault(path, format string, args ...any) error {
-	return &jsonError{offset: r.dec.InputOffset(), path: path, reason: fmt.Sprintf(format, args...)}
+func (r *reader) fault(path, format string, args ...any) error {
+	return &Error{Offset: r.dec.InputOffset(), Path: path, Reason: fmt.Sprintf(format, args...)}
 }
 
 // syntax turns an error of the decoder into ours, which has a path.
-func (r *jsonReader) syntax(path string, err error) error {
+func (r *reader) syntax(path string, err error) error {
 	var syntactic *jsontext.SyntacticError
 	switch {
 	case errors.Is(err, jsontext.ErrDuplicateName):
@@ -78,13 +86,13 @@ func (r *jsonReader) syntax(path string, err error) error {
 	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
 		return r.fault(path, "the JSON is cut short")
 	case errors.As(err, &syntactic):
-		return &jsonError{offset: syntactic.ByteOffset, path: path, reason: "no valid JSON: " + syntactic.Err.Error()}
+		return &Error{Offset: syntactic.ByteOffset, Path: path, Reason: "no valid JSON: " + syntactic.Err.Error()}
 	}
 	return r.fault(path, "no valid JSON")
 }
 
 // open reads the beginning of an object or array.
-func (r *jsonReader) open(path string, kind jsontext.Kind, what string) error {
+func (r *reader) open(path string, kind jsontext.Kind, what string) error {
 	token, err := r.dec.ReadToken()
 	if err != nil {
 		return r.syntax(path, err)
@@ -96,7 +104,7 @@ func (r *jsonReader) open(path string, kind jsontext.Kind, what string) error {
 }
 
 // skipNull reports whether the next value is null, and skips it.
-func (r *jsonReader) skipNull(path string) (bool, error) {
+func (r *reader) skipNull(path string) (bool, error) {
 	if r.dec.PeekKind() != 'n' {
 		return false, nil
 	}
@@ -107,7 +115,7 @@ func (r *jsonReader) skipNull(path string) (bool, error) {
 }
 
 // members calls f for each member of an object that has been opened.
-func (r *jsonReader) members(path string, f func(name string) error) error {
+func (r *reader) members(path string, f func(name string) error) error {
 	for {
 		token, err := r.dec.ReadToken()
 		if err != nil {
@@ -122,7 +130,7 @@ func (r *jsonReader) members(path string, f func(name string) error) error {
 	}
 }
 
-func (r *jsonReader) message(path string, m protoreflect.Message) error {
+func (r *reader) message(path string, m protoreflect.Message) error {
 	if err := r.open(path, '{', "an object"); err != nil {
 		return err
 	}
@@ -134,6 +142,10 @@ func (r *jsonReader) message(path string, m protoreflect.Message) error {
 			return r.unknown(at, m)
 		}
 		fd := fields.ByName(protoreflect.Name(name))
+		keyText := r.readable && name == keyMember && fd == nil && fields.ByName(keyField) != nil
+		if keyText {
+			fd = fields.ByName(keyField)
+		}
 		if fd == nil {
 			fd = fields.ByJSONName(name)
 		}
@@ -147,6 +159,9 @@ func (r *jsonReader) message(path string, m protoreflect.Message) error {
 		if null, err := r.skipNull(at); null || err != nil {
 			return err
 		}
+		if keyText {
+			return r.key(at, m, fd)
+		}
 		if one := fd.ContainingOneof(); one != nil {
 			if other := m.WhichOneof(one); other != nil {
 				return r.fault(at, "%s is set already, and only one of them can be", other.Name())
@@ -156,7 +171,7 @@ func (r *jsonReader) message(path string, m protoreflect.Message) error {
 	})
 }
 
-func (r *jsonReader) field(path string, m protoreflect.Message, fd protoreflect.FieldDescriptor) error {
+func (r *reader) field(path string, m protoreflect.Message, fd protoreflect.FieldDescriptor) error {
 	switch {
 	case fd.IsMap():
 		if err := r.open(path, '{', "an object"); err != nil {
@@ -203,7 +218,35 @@ func (r *jsonReader) field(path string, m protoreflect.Message, fd protoreflect.
 	return err
 }
 
-func (r *jsonReader) scalar(path string, fd protoreflect.FieldDescriptor) (v protoreflect.Value, err error) {
+// key reads an entity key that is text.
+func (r *reader) key(path string, m protoreflect.Message, fd protoreflect.FieldDescriptor) error {
+	token, err := r.dec.ReadToken()
+	if err != nil {
+		return r.syntax(path, err)
+	}
+	if token.Kind() != '"' {
+		return r.fault(path, "%s, want a text", nameOf(token.Kind()))
+	}
+	m.Set(fd, protoreflect.ValueOfBytes([]byte(token.String())))
+	return nil
+}
+
+// container reads an object or array as the bytes or the text that hold it.
+func (r *reader) container(path string, fd protoreflect.FieldDescriptor) (v protoreflect.Value, err error) {
+	raw, err := r.dec.ReadValue()
+	switch {
+	case err != nil:
+		return v, r.syntax(path, err)
+	case fd.Kind() == protoreflect.BytesKind:
+		return protoreflect.ValueOfBytes(bytes.Clone(raw)), nil
+	}
+	return protoreflect.ValueOfString(string(raw)), nil
+}
+
+func (r *reader) scalar(path string, fd protoreflect.FieldDescriptor) (v protoreflect.Value, err error) {
+	if next := r.dec.PeekKind(); r.readable && mayHoldJSON(fd) && (next == '{' || next == '[') {
+		return r.container(path, fd)
+	}
 	token, err := r.dec.ReadToken()
 	if err != nil {
 		return v, r.syntax(path, err)
@@ -238,7 +281,7 @@ func (r *jsonReader) scalar(path string, fd protoreflect.FieldDescriptor) (v pro
 	return v, nil
 }
 
-func (r *jsonReader) unknown(path string, m protoreflect.Message) error {
+func (r *reader) unknown(path string, m protoreflect.Message) error {
 	token, err := r.dec.ReadToken()
 	if err != nil {
 		return r.syntax(path, err)

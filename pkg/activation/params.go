@@ -1,0 +1,136 @@
+package activation
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/beamagents/beamagents-go/pkg/agent"
+)
+
+// Defaults of [AgentParams].
+const (
+	DefaultActivationTimeout = 5 * time.Minute
+	DefaultMaxDeferred       = 64
+	DefaultMaxDeferredBytes  = 1 << 20
+	DefaultMaxIntents        = 1000
+	DefaultMaxOutputBytes    = 10 << 20
+	DefaultMaxSnapshotBytes  = 1 << 20
+)
+
+// Bounds of [AgentParams].
+const (
+	maxActivationTimeout = time.Hour
+	maxAgentName         = 64
+)
+
+// AgentParams are the options that every runtime of an agent has. A zero value of a field
+// is its default.
+type AgentParams struct {
+	// Name is required: 1 to 64 of a-z, 0-9, "_" and "-". It is stored with each suspension,
+	// which only an agent of this name resumes.
+	Name string
+	// Agent is required: a pointer to a struct. Its exported fields travel as JSON.
+	Agent agent.Agent
+	// ActivationTimeout is the time limit of an activation, 1 ms to 1 h; 0 is 5 minutes.
+	// Beyond it the activation is a dead letter activation_timeout.
+	ActivationTimeout time.Duration
+	// TTL is how long after its last event or answer a key is idle, by event time; at least
+	// 1 ms. Then its memory and replay cache are cleared. 0 is never. A suspended key is not
+	// idle.
+	TTL time.Duration
+	// WhileSuspended is Defer or Reject.
+	WhileSuspended WhileSuspended
+	// MaxDeferred and MaxDeferredBytes bound the events of a key that wait for the end of a
+	// suspension, and their bytes; 0 is 64 and 1 MiB. More are dead letters
+	// deferred_overflow.
+	MaxDeferred      int
+	MaxDeferredBytes int
+	// MaxIntents bounds the intents of a key that are open at once; 0 is 1,000.
+	MaxIntents int
+	// MaxOutputBytes bounds what an activation emits, outputs and intents together, in
+	// bytes; 0 is 10 MiB.
+	MaxOutputBytes int
+	// MaxSnapshotBytes bounds the snapshot of a suspension, in bytes; 0 is 1 MiB.
+	MaxSnapshotBytes int
+	// MaxActivationsPerHour bounds the activations of a key in an hour of event time; 0 is
+	// no limit. An event or an answer beyond it is a dead letter budget_exceeded.
+	MaxActivationsPerHour int
+	// MeasureDurations adds beam_agents.duration_ms and beam_agents.offset_ms to trace
+	// events.
+	MeasureDurations bool
+}
+
+// WithDefaults returns the parameters with the default of every field that is zero. The
+// error says which parameter cannot be used, and what to change.
+func (p AgentParams) WithDefaults() (AgentParams, error) {
+	if err := p.check(); err != nil {
+		return p, err
+	}
+	p.ActivationTimeout = cmp.Or(p.ActivationTimeout, DefaultActivationTimeout)
+	p.MaxDeferred = cmp.Or(p.MaxDeferred, DefaultMaxDeferred)
+	p.MaxDeferredBytes = cmp.Or(p.MaxDeferredBytes, DefaultMaxDeferredBytes)
+	p.MaxIntents = cmp.Or(p.MaxIntents, DefaultMaxIntents)
+	p.MaxOutputBytes = cmp.Or(p.MaxOutputBytes, DefaultMaxOutputBytes)
+	p.MaxSnapshotBytes = cmp.Or(p.MaxSnapshotBytes, DefaultMaxSnapshotBytes)
+	return p, nil
+}
+
+// Rules returns the rules for the agent of the parameters, which are those of
+// [AgentParams.WithDefaults].
+func (p AgentParams) Rules() Rules {
+	return Rules{
+		Name: p.Name, Agent: p.Agent, TTLMS: p.TTL.Milliseconds(), WhileSuspended: p.WhileSuspended,
+		MaxDeferred: p.MaxDeferred, MaxDeferredBytes: int64(p.MaxDeferredBytes), MaxIntents: p.MaxIntents,
+		MaxOutputBytes: p.MaxOutputBytes, MaxSnapshotBytes: p.MaxSnapshotBytes,
+		MaxActivationsPerHour: p.MaxActivationsPerHour, MeasureDurations: p.MeasureDurations,
+	}
+}
+
+func (p AgentParams) check() error {
+	if err := checkAgentName(p.Name); err != nil {
+		return err
+	}
+	if p.Agent == nil {
+		return errors.New("AgentParams.Agent is nil; set a pointer to your agent")
+	}
+	if err := agent.Check(p.Agent); err != nil {
+		return err
+	}
+	switch {
+	case p.WhileSuspended != Defer && p.WhileSuspended != Reject:
+		return fmt.Errorf("AgentParams.WhileSuspended is %d; use Defer or Reject", p.WhileSuspended)
+	case p.ActivationTimeout != 0 && p.ActivationTimeout < time.Millisecond || p.ActivationTimeout > maxActivationTimeout:
+		return fmt.Errorf("AgentParams.ActivationTimeout is %v; use 1ms to %v, or 0 for %v", p.ActivationTimeout, maxActivationTimeout, DefaultActivationTimeout)
+	case p.TTL != 0 && p.TTL < time.Millisecond:
+		return fmt.Errorf("AgentParams.TTL is %v; use at least 1ms, or 0 to keep memory for ever", p.TTL)
+	}
+	for _, bound := range []struct {
+		name  string
+		value int
+	}{
+		{"MaxDeferred", p.MaxDeferred},
+		{"MaxDeferredBytes", p.MaxDeferredBytes},
+		{"MaxIntents", p.MaxIntents},
+		{"MaxOutputBytes", p.MaxOutputBytes},
+		{"MaxSnapshotBytes", p.MaxSnapshotBytes},
+		{"MaxActivationsPerHour", p.MaxActivationsPerHour},
+	} {
+		if bound.value < 0 {
+			return fmt.Errorf("AgentParams.%s is %d; use a positive number, or 0 for the default", bound.name, bound.value)
+		}
+	}
+	return nil
+}
+
+func checkAgentName(name string) error {
+	valid := name != "" && len(name) <= maxAgentName
+	for _, c := range []byte(name) {
+		valid = valid && (c >= 'a' && c <= 'z' || c >= '0' && c <= '9' || c == '_' || c == '-')
+	}
+	if !valid {
+		return fmt.Errorf("AgentParams.Name is %q; use 1 to %d of a-z, 0-9, _ and -", name, maxAgentName)
+	}
+	return nil
+}

@@ -1,0 +1,78 @@
+package agent_test
+
+import (
+	"context"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/beamagents/beamagents-go/pkg/agent"
+)
+
+type plain struct{}
+
+func (plain) Run(context.Context, *agent.Activation) (agent.Outcome, error) { return agent.Done(), nil }
+
+type (
+	configured struct {
+		plain
+		Limit int
+		Names []string
+	}
+	hidden struct {
+		plain
+		limit int
+	}
+	omitted struct {
+		plain
+		Limit int `json:"-"`
+	}
+	channel struct {
+		plain
+		C chan int
+	}
+	anyNumber struct {
+		plain
+		Limit any
+	}
+	unreadable struct {
+		plain
+		R interface{ Read() }
+	}
+)
+
+type reader struct{}
+
+func (reader) Read() {}
+
+func TestEncode(t *testing.T) {
+	want := &configured{Limit: 7, Names: []string{"a"}}
+	encoded, err := agent.Encode(want)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := agent.Decode(reflect.TypeOf(want), encoded)
+	if err != nil || !reflect.DeepEqual(got, agent.Agent(want)) {
+		t.Errorf("got %+v and %v, want %+v", got, err, want)
+	}
+}
+
+func TestEncodeRefusesWhatWouldBeLost(t *testing.T) {
+	for want, a := range map[string]agent.Agent{
+		"*agent_test.hidden loses something":    &hidden{limit: 7},
+		"*agent_test.omitted loses something":   &omitted{Limit: 7},
+		"*agent_test.anyNumber loses something": &anyNumber{Limit: 7},
+		"the agent has no JSON form":            &channel{C: make(chan int)},
+		"cannot be read from its JSON form":     &unreadable{R: reader{}},
+	} {
+		if _, err := agent.Encode(a); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%T: got %v, want %s", a, err, want)
+		}
+	}
+}
+
+func TestDecodeOfNoAgent(t *testing.T) {
+	if _, err := agent.Decode(reflect.TypeFor[*strings.Builder](), []byte("{}")); err == nil || !strings.Contains(err.Error(), "is not an agent") {
+		t.Errorf("got %v", err)
+	}
+}
