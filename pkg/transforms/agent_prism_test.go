@@ -49,10 +49,10 @@ func parseRaw(raw []byte, emit func(*pb.AgentEnvelope)) {
 	emit(env)
 }
 
-// spoken are outputs, intents and dead letters of a pipeline, as texts.
+// spoken are outputs, intents, snapshots and dead letters of a pipeline, as texts.
 func spoken(s beam.Scope, agents Agents) beam.PCollection {
-	return beam.Flatten(s,
-		beam.ParDo(s, sayOutput, agents.Outputs), beam.ParDo(s, sayIntent, agents.Intents), beam.ParDo(s, sayLetter, agents.Errors))
+	return beam.Flatten(s, beam.ParDo(s, sayOutput, agents.Outputs), beam.ParDo(s, sayIntent, agents.Intents),
+		beam.ParDo(s, saySnapshot, agents.Snapshots), beam.ParDo(s, sayLetter, agents.Errors))
 }
 
 func encoded(t *testing.T, env *pb.AgentEnvelope) []byte {
