@@ -114,7 +114,7 @@
 // TTL), snapshots_exported, activations_abandoned (that ignored the end of their time) and
 // timers_without_state (that found no state, which Flink clears before the last timers of a
 // bounded input). It has the distributions activation_ms, of each attempt, and memory_bytes,
-// of the values in a key's memory when they are written. The counter soft_cap_warnings, of
+// of the values in a memory that a bundle has opened. The counter soft_cap_warnings, of
 // memories that have reached 768 KiB, is in the namespace beam_agents.memory.
 //
 // # Limits
