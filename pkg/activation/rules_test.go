@@ -38,7 +38,7 @@ func withTTL(ms int64) func(*activation.Rules) {
 
 func TestRule01ClearedKeyMintsNewIDs(t *testing.T) {
 	w := newScripted(t, withTTL(1000))
-	w.event(10, `put a b; act t {}`)
+	w.event(10, `id one; put a b; act t {}`)
 	if w.memory == nil {
 		t.Fatal("nothing is in memory")
 	}
@@ -627,6 +627,26 @@ func TestRule08Sleep(t *testing.T) {
 	}
 }
 
+// An agent that is resumed at the deadline, and fails, has no later deadline: the suspension
+// ends, and what waits behind it runs.
+func TestRule08ResumeAtTheDeadline(t *testing.T) {
+	for script, want := range map[string]string{
+		`suspend 500 | @resume; note`:           "output@1500 timed_out seq=0 now=1500 open=0",
+		`suspend 500 | @resume; fail boom`:      "error@1500 activation_error/error none",
+		`suspend 500 | @resume; suspend 0 |`:    "error@1500 activation_error/error none",
+		`suspend 500 | @resume; reject nothing`: "error@1500 activation_error/rejected none",
+	} {
+		w := newScripted(t)
+		w.event(1000, script)
+		w.event(1001, `emit next`)
+		w.timeout()
+		w.expect(want, "output@1500 next")
+		if w.now().GetContinuation() != nil {
+			t.Errorf("%s: still suspended", script)
+		}
+	}
+}
+
 func TestRule09EventTime(t *testing.T) {
 	for _, at := range []int64{-1, math.MinInt64, deadletter.MaxEventTimeMS + 1, math.MaxInt64} {
 		w := newScripted(t)
@@ -846,6 +866,20 @@ func TestRule24TwoApprovals(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Whatever state says: nobody approves a call that was not shown.
+func TestRule24OnlyTheSameCall(t *testing.T) {
+	w := newScripted(t)
+	w.event(1000, `ask a {}; ask b {}; suspend 5000 | @escalate boss 5000 2; approved`)
+	w.timeout()
+	escalation := w.intents()[2]
+	c := w.now()
+	c.Pending = c.Pending[1:] // without the one that was escalated
+	c.Continuation.PendingIntentIds = c.Continuation.PendingIntentIds[1:]
+	w.control = w.encode(c)
+	w.approve(2000, 2000, escalation.GetIntentId(), true)
+	w.expect("intent@2000 tool a {}")
 }
 
 func TestRule24ApprovedOnce(t *testing.T) {
@@ -1078,6 +1112,17 @@ func TestRule27Budget(t *testing.T) {
 	if n := len(say(activation.Step{Effects: w.effects})); n == 0 {
 		t.Error("nothing went out")
 	}
+}
+
+// A late event does not open its hour again.
+func TestRule27LateEvents(t *testing.T) {
+	w := newScripted(t, func(r *activation.Rules) { r.MaxActivationsPerHour = 2 })
+	w.event(hour, "emit 1")
+	w.event(hour-1, "emit 2")
+	w.event(hour-1, "emit 3")
+	w.expect(fmt.Sprintf("error@%d budget_exceeded/activations envelope", hour-1))
+	w.event(2*hour, "emit 4")
+	w.expect(fmt.Sprintf("output@%d 4", 2*hour))
 }
 
 func TestRule27TimersCount(t *testing.T) {

@@ -338,9 +338,6 @@ func offset(staged agent.Staged, i int) *int64 {
 
 func (s *stepper) suspend(a *attempt, o agent.Outcome, staged agent.Staged, version uint32) {
 	c := s.c
-	if c.Continuation == nil {
-		c.ExpiredIntentIds = nil
-	}
 	c.Continuation = &pb.Continuation{
 		StateSchemaVersion: currentVersion,
 		Seq:                a.seq,

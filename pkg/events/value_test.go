@@ -125,12 +125,12 @@ func TestCanonicalIsLinearInDepth(t *testing.T) {
 	chain := func(depth int, leaf string) string {
 		return strings.Repeat(`{"b":0,"a":`, depth) + leaf + strings.Repeat("}", depth)
 	}
-	long := "[1e2" + strings.Repeat(`,1,"`+strings.Repeat("x", 1000)+`"`, 4000) + "]"
-	numbers := "[1e2" + strings.Repeat(`,12,3.5`, 50_000) + "]"
+	long := "[1e2" + strings.Repeat(`,1,"`+strings.Repeat("x", 1000)+`"`, 1000) + "]"
+	numbers := "[1e2" + strings.Repeat(`,12,3.5`, 20_000) + "]"
 	for name, texts := range map[string][2]string{
 		"long strings": {"[" + long + "]", chain(120, long)},
 		"numbers":      {"[" + numbers + "]", chain(120, numbers)},
-		"objects":      {"[" + strings.Repeat(chain(10, "0")+",", 3000) + "0]", "[" + strings.Repeat(chain(120, "0")+",", 250) + "0]"},
+		"objects":      {"[" + strings.Repeat(chain(10, "0")+",", 1500) + "0]", "[" + strings.Repeat(chain(120, "0")+",", 125) + "0]"},
 	} {
 		var best [2]time.Duration
 		buf := make([]byte, 0, 2*len(texts[0]))

@@ -77,7 +77,7 @@ func TestRunAgentRefuses(t *testing.T) {
 		"short timeout":      {func(p *AgentParams) { p.ActivationTimeout = time.Microsecond }, "use 1ms to 1h0m0s"},
 		"ttl":                {func(p *AgentParams) { p.TTL = time.Microsecond }, "use at least 1ms"},
 		"negative ttl":       {func(p *AgentParams) { p.TTL = -time.Hour }, "use at least 1ms"},
-		"while suspended":    {func(p *AgentParams) { p.WhileSuspended = 2 }, "use transforms.Defer or transforms.Reject"},
+		"while suspended":    {func(p *AgentParams) { p.WhileSuspended = 2 }, "use Defer or Reject"},
 		"max deferred":       {func(p *AgentParams) { p.MaxDeferred = -1 }, "AgentParams.MaxDeferred is -1"},
 		"max deferred bytes": {func(p *AgentParams) { p.MaxDeferredBytes = -1 }, "AgentParams.MaxDeferredBytes is -1"},
 		"max intents":        {func(p *AgentParams) { p.MaxIntents = -1 }, "AgentParams.MaxIntents is -1"},
