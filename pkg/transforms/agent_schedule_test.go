@@ -234,7 +234,7 @@ func historyParams(seed uint64) AgentParams {
 // and all bytes of state are the same: for every Concurrency, under delays, with early
 // commits, and with both providers.
 func TestAgentSameForEverySchedule(t *testing.T) {
-	seeds := uint64(200)
+	seeds := uint64(120)
 	if testing.Short() {
 		seeds = 20
 	}
