@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"runtime"
 	"slices"
 	"strings"
@@ -15,6 +16,7 @@ import (
 	"weak"
 
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/core/graph/mtime"
 	beamstate "github.com/apache/beam/sdks/v2/go/pkg/beam/core/state"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/core/timers"
 
@@ -289,6 +291,40 @@ func TestAgentWakeHolds(t *testing.T) {
 			}
 		})
 	}
+}
+
+// The timers hold the watermark with HoldWatermark alone: wake at the element, deadline at
+// itself.
+func TestAgentTimersHold(t *testing.T) {
+	eachForm(t, func(t *testing.T, concurrency int) {
+		for _, hold := range []bool{false, true} {
+			k := newAgentKit(t, AgentParams{Concurrency: concurrency, HoldWatermark: hold, TTL: time.Minute})
+			k.run(eventFor("a", 1000, script{Then: "suspend", Timeout: 500}))
+			got := map[string]int64{}
+			note := func() {
+				for _, tm := range k.Timers("a") {
+					got[tm.Tag] = tm.EventTime.Milliseconds()
+				}
+			}
+			note()
+			k.advance(1000)
+			note()
+			none := mtime.MaxTimestamp.Milliseconds()
+			want := map[string]int64{"deadline": none, "ttl": none}
+			if hold {
+				want["deadline"] = 1500
+			}
+			if concurrency > 1 {
+				want["wake"] = none
+				if hold {
+					want["wake"] = 1000
+				}
+			}
+			if !maps.Equal(got, want) {
+				t.Errorf("HoldWatermark %v: the timers hold at %v, want %v", hold, got, want)
+			}
+		}
+	})
 }
 
 // badProvider fails, or panics, when a Value is written.
