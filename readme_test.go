@@ -67,26 +67,66 @@ func readerModule(t *testing.T, files map[string]string) (run func(args ...strin
 	}
 }
 
-// The snippet of the README runs in a module of its own, which inherits no tool, and prints
-// what the README says.
-func TestReadmeSnippet(t *testing.T) {
-	snippets := goSnippets(t, "README.md")
-	if len(snippets) != 1 {
-		t.Fatalf("README.md has %d Go snippets", len(snippets))
+// The agent of the README is the quickstart's, which runs in a module of a reader's own that
+// inherits no tool, and prints what the README and the pages on agents say.
+func TestReadmeAgent(t *testing.T) {
+	agent, pipeline := readText(t, "examples/quickstart/refunds.go"), readText(t, "examples/quickstart/main.go")
+	snippets := page(t, "README.md", 2)
+	if !strings.HasSuffix(agent, "\n\n"+snippets[0]) || !strings.Contains(pipeline, snippets[1]) {
+		t.Error("the Go snippets of README.md are not those of examples/quickstart")
 	}
-	if lines := strings.Count(snippets[0], "\n"); lines > 25 {
-		t.Errorf("the snippet has %d lines: too long for a README", lines)
+	if lines := strings.Count(snippets[0], "\n"); lines > 45 {
+		t.Errorf("the agent has %d lines: too long for a README", lines)
 	}
-	run := readerModule(t, map[string]string{"main.go": snippets[0]})
+	run := readerModule(t, map[string]string{
+		"refunds.go": agent, "main.go": pipeline, "sample.jsonl": readText(t, "examples/quickstart/sample/sample.jsonl"),
+	})
 	run("vet", "-mod=readonly", ".")
-	printed := run("run", "-mod=readonly", ".")
-	for _, line := range []string{"key and event: ([107],[123 125])", "byte 0: field 12 of AgentEnvelope is cut short"} {
-		if !strings.Contains(readText(t, "README.md"), line) || strings.Count(printed, line) != 1 {
-			t.Errorf("README.md and its snippet do not both print %q:\n%s", line, printed)
+	out := filepath.Join(t.TempDir(), "out")
+	printed := run("run", "-mod=readonly", ".", "--input", "sample.jsonl", "--out", out)
+	for _, name := range []string{"README.md", "docs/agents.md"} {
+		if want := "$ go run ./examples/quickstart --input examples/quickstart/sample/sample.jsonl --out out/quickstart\n" +
+			printed + "```\n"; !strings.Contains(readText(t, name), want) {
+			t.Errorf("%s does not show what the quickstart prints:\n%s", name, printed)
 		}
+	}
+	// The page on suspensions shows a request for approval and its answer.
+	lines := regexp.MustCompile("(?s)```json\n(.*?\n)```").FindAllStringSubmatch(readText(t, "docs/suspensions.md"), -1)
+	if len(lines) != 2 || !strings.Contains(readText(t, filepath.Join(out, "intents.jsonl")), lines[0][1]) ||
+		!strings.Contains(readText(t, "examples/quickstart/sample/sample.jsonl"), lines[1][1]) {
+		t.Errorf("the lines of docs/suspensions.md are not those of the quickstart: %q", lines)
 	}
 	if tool := regexp.MustCompile(`(?m)^.*(bufbuild/buf|golangci|x/perf).*$`).FindString(readText(t, "go.sum")); tool != "" {
 		t.Errorf("a reader's go.sum names a tool: %s", tool)
+	}
+}
+
+// The README shows what make demo prints: its commands are those of the Makefile, and each
+// prints what follows it.
+func TestReadmeDemo(t *testing.T) {
+	_, block, _ := strings.Cut(readText(t, "README.md"), "$ make demo\n")
+	block, _, _ = strings.Cut(block, "```\n")
+	_, recipe, _ := strings.Cut(readText(t, "Makefile"), "\ndemo: ")
+	recipe, _, _ = strings.Cut(recipe, "\n\n")
+	_, recipe, _ = strings.Cut(recipe, "\n")
+	var want strings.Builder
+	for line := range strings.Lines(recipe + "\n") {
+		command := strings.TrimSpace(line)
+		args := strings.Fields(command)
+		if len(args) < 3 || args[0] != "go" || args[len(args)-2] != "--out" {
+			t.Fatalf("make demo runs %q; this test knows go run with --out as its last flag", command)
+		}
+		args[len(args)-1] = filepath.Join(t.TempDir(), "out")
+		cmd := exec.Command(args[0], args[1:]...)
+		cmd.Stderr = os.Stderr
+		out, err := cmd.Output()
+		if err != nil {
+			t.Fatalf("%s: %v", command, err)
+		}
+		want.WriteString(command + "\n" + string(out))
+	}
+	if block != want.String() {
+		t.Errorf("make demo prints\n%s\nREADME.md shows\n%s", want.String(), block)
 	}
 }
 

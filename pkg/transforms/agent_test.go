@@ -278,11 +278,14 @@ func TestAgentFailsAtEveryStep(t *testing.T) {
 	})
 }
 
+// agentCells are the cells of RunAgent.
+var agentCells = []string{"control", "memory", "llm_cache", "deferred"}
+
 // states are the bytes of all cells of all keys.
 func (k *agentKit) states() map[string]string {
 	all := map[string]string{}
 	for _, key := range k.Keys() {
-		for _, cell := range []string{"control", "memory", "llm_cache", "deferred"} {
+		for _, cell := range agentCells {
 			if b := k.Bytes(key, cell); b != nil {
 				all[key+"/"+cell] = string(b)
 			}

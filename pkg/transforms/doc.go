@@ -1,11 +1,20 @@
 // Package transforms takes envelopes and intents through a Beam pipeline: parse, key,
-// route, sign, verify, and keep what fails.
+// run agents, route, sign, verify, and keep what fails.
 //
 //	parsed := transforms.ParseEnvelopes(s, transforms.ParseParams{}, raw)
 //	keyed := transforms.KeyByEntity(s, parsed.Envelopes)
 //	routed := transforms.Route(s, keyed)
 //	encoded := transforms.EncodeErrors(s, transforms.EncodeErrorsParams{},
 //		beam.Flatten(s, parsed.Errors, routed.Errors))
+//
+// RunAgent runs an agent (package agent) on keyed envelopes, in place of Route:
+//
+//	func init() { transforms.RegisterAgent[*Refunds]() }
+//
+//	agents := transforms.RunAgent(s, transforms.AgentParams{
+//		Name: "refunds", Agent: &Refunds{LimitCents: 5000},
+//	}, keyed)
+//	// agents.Outputs, agents.Intents, agents.Traces, agents.Snapshots, agents.Errors
 //
 // Intents go out by kind, signed, and come back in through a check:
 //
@@ -49,8 +58,8 @@
 // Bad options, a PCollection of another type, or a function that a worker could not
 // find panic while the pipeline is built, as everywhere in Beam, and say what to change.
 //
-// All transforms here are stateless and run on every runner, the legacy direct runner
-// included. They keep an element's timestamp, but for ParseEnvelopes, ReadEnvelopes and
+// All transforms here but RunAgent are stateless and run on every runner, the legacy direct
+// runner included. They keep an element's timestamp, but for ParseEnvelopes, ReadEnvelopes and
 // EventsToEnvelopes, which set it, and EventsToTraces, which groups by key. The legacy
 // direct runner stamps what a GroupByKey emits in its own way, so WriteFolder may order
 // such elements otherwise there.
@@ -63,6 +72,24 @@
 //
 // Signing keys are named by reference, and found on the worker. The pipeline graph, a
 // log line, an error and a dead letter hold the reference and the id of the key at most.
+//
+// # RunAgent
+//
+// The activations of a key run one after the other, in the order of arrival; those of
+// different keys run at once, as many as AgentParams.Concurrency allows in a worker
+// process. The state of a key is read once and written once per bundle, and outputs leave
+// when the bundle ends. When the keys of a bundle hold more than 64 MiB, those that are idle
+// are written early and their outputs leave.
+//
+// RunAgent needs a runner with state and event-time timers, which the legacy direct runner
+// is not, and input in the global window. Each output is at the event time of its
+// activation: of the trigger, or of the deadline. A suspension does not hold the watermark,
+// unless AgentParams.HoldWatermark is set.
+//
+// Code of the agent that fails, in whatever way, makes a dead letter. A bundle fails if
+// state cannot be read or written, if it is of a newer version than this build knows, if
+// the agent's Setup fails, or if more than 64 activations of the worker process go on after
+// their time limit.
 //
 // # Counters
 //
@@ -78,6 +105,17 @@
 // right), unsigned_intents_accepted (intent.ModePermissive), errors_unsigned_intent,
 // errors_bad_signature, errors_unknown_signing_key, or intents_not_verified
 // (intent.ModeOff).
+//
+// RunAgent counts activations (that took effect), agent_errors (activations that failed, and
+// suspensions that were dropped), inputs_rejected (that the agent called unusable),
+// intents_emitted, suspensions (each time that an agent suspends), timeouts (deadlines, and
+// expiries of all that was open), escalations, orphaned_results (answers that nobody waits
+// for), events_deferred, events_duplicate (dropped because of EventID), keys_cleared (by the
+// TTL), snapshots_exported, activations_abandoned (that ignored the end of their time) and
+// timers_without_state (that found no state, which Flink clears before the last timers of a
+// bounded input). It has the distributions activation_ms, of each attempt, and memory_bytes,
+// of the values in a memory that a bundle has opened. The counter soft_cap_warnings, of
+// memories that have reached 768 KiB, is in the namespace beam_agents.memory.
 //
 // # Limits
 //
@@ -98,4 +136,8 @@
 //
 // Scope names, the order of inputs and outputs, and the names of counters are read by
 // running jobs and never change. They are frozen in golden/pipeline.
+//
+// RunAgent keeps its state in the cells control, memory, llm_cache and deferred, and has
+// the timer family agent with the tags deadline, ttl and wake. AgentParams.Name is stored
+// with each suspension. The other parameters, and the fields of an agent, may change.
 package transforms
