@@ -10,6 +10,8 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -37,6 +39,8 @@ func unreadable(root fs.FS) []error {
 		case len(parts) != 3 || !tagForm.MatchString(parts[0]):
 		case parts[1] == "pipeline" && parts[2] == "coders.json":
 			check = sameCoders(root, file)
+		case parts[1] == "pipeline" && parts[2] == "runagent.json":
+			check = sameRunAgent(root, file)
 		case parts[1] == "pipeline" && path.Ext(file) == ".json":
 			check = compatible(root, file)
 		case parts[1] == "state" && (path.Ext(file) == ".binpb" || path.Ext(file) == ".txtpb"):
@@ -96,6 +100,38 @@ func sameCoders(root fs.FS, file string) error {
 	for _, c := range coders[0] {
 		if now[c["message"]] != fmt.Sprint(c) {
 			return fmt.Errorf("%s has another coder now: %s", c["message"], now[c["message"]])
+		}
+	}
+	return nil
+}
+
+// sameRunAgent wants each timer tag and each encoded DoFn of a release among those of
+// today, which the test of pkg/transforms reads.
+func sameRunAgent(root fs.FS, file string) error {
+	var agents [2]struct {
+		TimerTags []string         `json:"timer_tags"`
+		DoFns     []map[string]any `json:"do_fns"`
+	}
+	for i, name := range []string{file, path.Join(pipelineFolder, "runagent.json")} {
+		text, err := fs.ReadFile(root, name)
+		if err == nil {
+			err = json.Unmarshal(text, &agents[i])
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if len(agents[0].TimerTags) == 0 || len(agents[0].DoFns) == 0 {
+		return errors.New("it has no timer tags or no DoFn")
+	}
+	for _, tag := range agents[0].TimerTags {
+		if !slices.Contains(agents[1].TimerTags, tag) {
+			return fmt.Errorf("timers with the tag %q are known no more", tag)
+		}
+	}
+	for i, fn := range agents[0].DoFns {
+		if !slices.ContainsFunc(agents[1].DoFns, func(now map[string]any) bool { return reflect.DeepEqual(fn, now) }) {
+			return fmt.Errorf("DoFn %d is no longer among those that are read", i)
 		}
 	}
 	return nil
@@ -208,7 +244,7 @@ func TestFreeze(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"pipeline/coders.json", "pipeline/transforms.json", "cells/cells.json", "agents/agents.json",
+		"pipeline/coders.json", "pipeline/runagent.json", "pipeline/transforms.json", "cells/cells.json", "agents/agents.json",
 		"state/memory_blob.binpb", "state/memory_blob.txtpb", "state/continuation_sleep.binpb", "state/llm_cache_blob_one.binpb",
 		"state/memory_blob_future_version.binpb", "state/key_control.binpb",
 	} {
@@ -272,6 +308,10 @@ func TestTampering(t *testing.T) {
 		"the code renamed a step":      {pipelineFolder + "/transforms.json", replace("/EventsToTraces/CoGBK", "/EventsToTraces/ByRun"), "stateful_transform_renamed"},
 		"the code has another coder":   {pipelineFolder + "/transforms.json", replace("coders.encode", "coders.marshal"), "coder_changed"},
 		"the code has coders renamed":  {pipelineFolder + "/coders.json", replace("coders.decode", "coders.unmarshal"), "another coder now"},
+		"the code has a tag renamed":   {pipelineFolder + "/runagent.json", replace(`"wake"`, `"woke"`), `timers with the tag "wake"`},
+		"the code reads another DoFn":  {pipelineFolder + "/runagent.json", replace(`"MaxIntents"`, `"MaxOpen"`), "DoFn 0 is no longer"},
+		"the DoFn of a release":        {release + "/pipeline/runagent.json", func(string) string { return "{}" }, "no timer tags or no DoFn"},
+		"the code lost its DoFns":      {pipelineFolder + "/runagent.json", nil, "file does not exist"},
 		"the code lost a fingerprint":  {pipelineFolder + "/transforms.json", nil, "file does not exist"},
 		"a fingerprint of a release":   {release + "/pipeline/transforms.json", replace(`"format": 1`, `"format": 2`), "another format"},
 		"bytes of a release":           {release + "/state/memory_blob.binpb", func(s string) string { return s[:len(s)-1] }, "proto"},
