@@ -76,7 +76,8 @@ freeze: ## Keep what the release TAG is known by and stores, in golden/release/T
 	@# What is copied must be that of the code.
 	go test ./golden/... ./pkg/coders ./pkg/compat/... ./pkg/transforms ./pkg/state
 	go test -run '^TestWriteCells$$' ./pkg/state -write-cells "$(CURDIR)/out/freeze"
-	go run ./golden/freeze out/freeze/cells.json "$(TAG)"
+	go test -run '^TestWriteAgents$$' ./pkg/transforms -write-agents "$(CURDIR)/out/freeze"
+	go run ./golden/freeze out/freeze "$(TAG)"
 
 .PHONY: parity
 parity: $(BIN)/buf ## Encode the golden values with Python and, where there is Maven, with Java; compare both ways.

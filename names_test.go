@@ -256,6 +256,7 @@ import (
 	"fmt"
 	"os"
 	"reflect"
+	"strings"
 	"testing"
 
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
@@ -269,6 +270,7 @@ import (
 	b "example.test/reader/ORDER/b/v1"
 	"example.test/reader/ORDER/events"
 	twins "example.test/reader/ORDER/transforms"
+	"github.com/beamagents/beamagents-go/pkg/agent"
 	ourevents "github.com/beamagents/beamagents-go/pkg/events"
 	"github.com/beamagents/beamagents-go/pkg/intent"
 	"github.com/beamagents/beamagents-go/pkg/transforms"
@@ -278,7 +280,16 @@ import (
 const event = ` + "`" + `{"version":1,"type":"command_dead_lettered","payload":{"attempts":3,"command_id":"c","command_type":"bash","error":"e","lane":"l"},` +
 	`"metadata":{"session_id":"s","run_id":"r","sequence":1,"timestamp_ms":5}}` + "`" + `
 
-func init() { beam.RegisterFunction(pass) }
+func init() {
+	beam.RegisterFunction(pass)
+	transforms.RegisterAgent[*echo]()
+}
+
+type echo struct{}
+
+func (*echo) Run(_ context.Context, act *agent.Activation) (agent.Outcome, error) {
+	return agent.Done(), act.Emit(act.Trigger().Event)
+}
 
 func pass(_ context.Context, env *pb.AgentEnvelope) (*pb.AgentEnvelope, error) { return env, nil }
 
@@ -358,8 +369,19 @@ func TestTwins(t *testing.T) {
 		count(kinds.Tools, 1)
 		count(kinds.Errors, 0)
 
+		if runner == "prism" { // the direct runner has no state
+			agents := transforms.RunAgent(s, transforms.AgentParams{Name: "twin", Agent: new(echo)}, transforms.KeyByEntity(s, mapped.Envelopes))
+			count(agents.Outputs, 1)
+			count(agents.Traces, 2)
+			count(agents.Errors, 0)
+		}
+
 		t.Setenv("TWINS_KEYRING", "k=MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=")
-		if _, err := beam.Run(context.Background(), runner, p); err != nil {
+		_, err := beam.Run(context.Background(), runner, p)
+		for try := 0; try < 4 && err != nil && strings.Contains(err.Error(), "worker.(*W).NextInst"); try++ {
+			_, err = beam.Run(context.Background(), runner, p) // a fault of Prism on a busy machine: docs/sdk.md
+		}
+		if err != nil {
 			t.Errorf("%s: %v", runner, err)
 		}
 	}

@@ -1,6 +1,9 @@
 package beamagents_test
 
 import (
+	"io/fs"
+	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -139,4 +142,33 @@ func TestFrozen(t *testing.T) {
 	run("vet", "-mod=readonly", "./...")
 	run("test", "-mod=readonly", "./pkg/mine", "-run", "TestFrozen", "-add-frozen")
 	run("test", "-mod=readonly", "./pkg/mine", "-run", "TestFrozen")
+}
+
+// Every page with Go on it is named by a test of this folder, which runs what is there.
+func TestEveryGoSnippetIsRun(t *testing.T) {
+	var tests strings.Builder
+	files, err := filepath.Glob("*_test.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		if file != "snippets_test.go" {
+			tests.WriteString(readText(t, file))
+		}
+	}
+	tests.WriteString(strings.Split(readText(t, "snippets_test.go"), "func TestEveryGoSnippetIsRun")[0])
+	pages := 0
+	err = filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || filepath.Ext(path) != ".md" || !strings.Contains(readText(t, path), "```go\n") {
+			return err
+		}
+		pages++
+		if !strings.Contains(tests.String(), strconv.Quote(filepath.ToSlash(path))) {
+			t.Errorf("%s has Go on it, and no test of this folder names it", path)
+		}
+		return nil
+	})
+	if err != nil || pages < 6 {
+		t.Errorf("%d pages: %v", pages, err)
+	}
 }

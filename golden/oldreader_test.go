@@ -72,7 +72,8 @@ const runAgentNames = `
 	beam_agents.runtime.v1.KeyControl.hour
 	beam_agents.runtime.v1.KeyControl.activations_in_hour
 	beam_agents.runtime.v1.KeyControl.timeouts_in_row
-	beam_agents.runtime.v1.KeyControl.escalation_ids`
+	beam_agents.runtime.v1.KeyControl.escalation_ids
+	beam_agents.runtime.v1.KeyControl.drain_now_ms`
 
 // lacks is everything that a reader of the i-th stage does not know, in order.
 func lacks(i int) (names []string) {
@@ -391,9 +392,9 @@ func TestOldReadersSee(t *testing.T) {
 		{"before_signature", "tool_intent_future_field", "args_json created_at_ms entity_key expires_at_ms intent_id kind seq step_index tool_name", []protowire.Number{12, 13, 14, 500}},
 		{"release", "tool_intent_future_field", "args_json created_at_ms entity_key expires_at_ms intent_id kind seq signature signature_scheme signing_key_id step_index tool_name", []protowire.Number{500}},
 		{"release", "key_control_newer", "continuation deferred_bytes deferred_count expired_intent_ids next_arrival pending seq started_ms state_schema_version ttl_mark_ms", []protowire.Number{500}},
-		{"before_run_agent", "key_control_all_fields", "continuation deferred_bytes deferred_count expired_intent_ids next_arrival pending seq started_ms state_schema_version ttl_mark_ms", []protowire.Number{11, 12, 13, 14, 15, 16, 17}},
+		{"before_run_agent", "key_control_all_fields", "continuation deferred_bytes deferred_count expired_intent_ids next_arrival pending seq started_ms state_schema_version ttl_mark_ms", []protowire.Number{11, 12, 13, 14, 15, 16, 17, 18}},
 		{"before_run_agent", "key_control_not_packed", "state_schema_version", []protowire.Number{13, 16, 17, 13, 13, 13, 16, 17}},
-		{"release", "key_control_all_fields_newer", "activations_in_hour continuation deferred_bytes deferred_count escalation_ids expired_intent_ids hour next_arrival pending recent_event_ids seq snapshot_version started_ms state_schema_version timeouts_in_row ttl_armed_ms ttl_mark_ms", []protowire.Number{500, 511}},
+		{"release", "key_control_all_fields_newer", "activations_in_hour continuation deferred_bytes deferred_count drain_now_ms escalation_ids expired_intent_ids hour next_arrival pending recent_event_ids seq snapshot_version started_ms state_schema_version timeouts_in_row ttl_armed_ms ttl_mark_ms", []protowire.Number{500, 511}},
 		{"release", "deferred_event_newer", "arrival envelope", []protowire.Number{500}},
 		{"before_escalations", "continuation_escalated", "adapter deadline_ms pending_intent_ids seq snapshot state_schema_version step_index suspended_at_ms", []protowire.Number{9}},
 		{"before_export_request", "agent_envelope_export", "entity_key event_time_ms", []protowire.Number{6}},

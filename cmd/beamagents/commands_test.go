@@ -57,12 +57,16 @@ func TestDecodeAndEncode(t *testing.T) {
 		"encode bad line":        {"{\"seq\":7}\n{\"seq\":x}\n{\"seq\":9}\n", "encode --type ToolIntent --delimited", result{1, "\x02\x18\x07", "beamagents: line 2: seq: no valid JSON: invalid character 'x' at start of value\n"}},
 		"encode keep going":      {"{\"seq\":7}\n{\"seq\"\n{\"seq\":9}\n", "encode --type ToolIntent --delimited --keep-going", result{1, "\x02\x18\x07\x02\x18\x09", "beamagents: line 2: seq: the JSON is cut short\n"}},
 		"encode line of a fault": {"{\n\"seq\": 7,\n\"kind\":\n \"OTHER\"}", "encode --type ToolIntent", result{1, "", "beamagents: line 4: kind: a text that does not fit, want a name or number of Kind\n"}},
+		"encode readable":        {`{"key":"k","external_event":{"b": 1}}`, "encode --type AgentEnvelope", result{0, "\x0a\x01k\x1a\x08{\"b\": 1}", ""}},
+		"encode readable args":   {`{"key":"k","args_json":{"a":1}}`, "encode --type ToolIntent", result{0, "\x12\x01k\x32\x07{\"a\":1}", ""}},
+		"encode two keys":        {`{"key":"k","entity_key":"aw=="}`, "encode --type ToolIntent", result{1, "", "beamagents: line 1: entity_key: a member is there twice\n"}},
 		"encode unknown type":    {"", "encode --type Tool", result{2, "", "beamagents: there is no message \"Tool\"; beamagents types lists them\n"}},
 		"no such file":           {"", "decode --type ToolIntent nowhere", result{2, "", "beamagents: open nowhere: no such file or directory\n"}},
 		"two files":              {"", "decode --type ToolIntent a b", result{2, "", "beamagents: accepts at most 1 arg(s), received 2\n"}},
 		"unknown flag":           {"", "decode --typ ToolIntent", result{2, "", "beamagents: unknown flag: --typ\n"}},
 		"unknown command":        {"", "decod", result{2, "", "beamagents: unknown command \"decod\" for \"beamagents\"\n"}},
 		"no command":             {"", "deadletter", result{2, "", "beamagents: beamagents deadletter needs a command; see beamagents deadletter --help\n"}},
+		"no command of snapshot": {"", "snapshot", result{2, "", "beamagents: beamagents snapshot needs a command; see beamagents snapshot --help\n"}},
 		"no command of intent":   {"", "intent", result{2, "", "beamagents: beamagents intent needs a command; see beamagents intent --help\n"}},
 		"no command of events":   {"", "events", result{2, "", "beamagents: beamagents events needs a command; see beamagents events --help\n"}},
 		"no shell":               {"", "completion", result{2, "", "beamagents: beamagents completion needs a command; see beamagents completion --help\n"}},
@@ -86,7 +90,7 @@ func TestHelp(t *testing.T) {
 	if bare, asked := runWith(""), runWith("", "--help"); bare != asked || bare.Code != 0 || !strings.Contains(bare.Stdout, "Available Commands:") {
 		t.Errorf("without a command: %+v; with --help: %+v", bare, asked)
 	}
-	for _, command := range []string{"decode", "deadletter", "deadletter show", "intent", "intent sign", "events", "completion", "completion bash", "help"} {
+	for _, command := range []string{"decode", "deadletter", "deadletter show", "snapshot", "snapshot show", "intent", "intent sign", "events", "completion", "completion bash", "help"} {
 		words := strings.Fields(command)
 		asked, help := runWith("", append(words, "--help")...), runWith("", append([]string{"help"}, words...)...)
 		if asked != help || asked.Code != 0 || asked.Stderr != "" || !strings.Contains(asked.Stdout, "beamagents "+command) {

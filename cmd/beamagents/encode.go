@@ -21,8 +21,10 @@ func newEncode() *cobra.Command {
 		Use:   "encode --type TYPE [--delimited] [FILE]",
 		Short: "Write JSON as encoded messages",
 		Long: `Write JSON as encoded messages: the inverse of beamagents decode. The input is one
-document, or with --delimited one on each line; empty lines are passed over. The bytes
-are the deterministic encoding, "@unknown" appended, with --delimited behind their
+document, or with --delimited one on each line; empty lines are passed over. The readable
+form is taken, too, which the files of transforms.WriteFolder have: the member key is an
+entity_key that is text, and a JSON object or array may stand for bytes and for the text of
+args_json and detail. The bytes are the deterministic encoding, "@unknown" appended, with --delimited behind their
 length as a varint.
 
 A bad document is reported with its line.`,
@@ -57,7 +59,7 @@ A bad document is reported with its line.`,
 // encodeJSON is the deterministic encoding of the message that text holds.
 func encodeJSON(text []byte, mt protoreflect.MessageType) ([]byte, error) {
 	m := mt.New()
-	if err := messagejson.Read(text, m); err != nil {
+	if err := messagejson.ReadReadable(text, m); err != nil {
 		return nil, err
 	}
 	b, err := proto.MarshalOptions{Deterministic: true}.Marshal(m.Interface())

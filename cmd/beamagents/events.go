@@ -45,7 +45,7 @@ null where absent. A line that is refused gives {"error":"..."} and exit status 
 ` + eventLines,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			refused, _, err := eachEvent(cmd, args, func(out *bufio.Writer, _ int, env events.Envelope, err error) error {
+			refused, lines, err := eachEvent(cmd, args, func(out *bufio.Writer, _ int, env events.Envelope, err error) error {
 				if err != nil {
 					_, err = fmt.Fprintf(out, `{"error":%s}`, jsonText(err.Error()))
 				} else {
@@ -56,6 +56,9 @@ null where absent. A line that is refused gives {"error":"..."} and exit status 
 				}
 				return out.WriteByte('\n')
 			}, events.DecodeEnvelopeString)
+			if err == nil && lines == 0 {
+				err = noteEmptyInput(cmd)
+			}
 			return orRefused(refused, err)
 		},
 	}

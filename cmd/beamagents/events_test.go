@@ -157,7 +157,7 @@ func TestEventsFromFilesAndStrangeInput(t *testing.T) {
 		status int
 	}{
 		"nothing":          {strings.NewReader(""), "check", "", "0 lines, 0 refused\n", 0},
-		"nothing, project": {strings.NewReader(""), "project", "", "", 0},
+		"nothing, project": {strings.NewReader(""), "project", "", "beamagents: the input is empty\n", 0},
 		"file":             {nil, "check " + file, "", "1 line, 0 refused\n", 0},
 		"payload":          {nil, "check --payload " + file, "line 1: invalid type: string \"one\", expected u64\n", "1 line, 1 refused\n", 1},
 		"payload of a newer type": {

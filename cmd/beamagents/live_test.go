@@ -41,6 +41,8 @@ func TestLiveStreams(t *testing.T) {
 		"decode, and some": {[]string{"decode", "--type", "ToolIntent", "--delimited"}, 1, "\x00" + "\xc0\x9a\x0c\x0a", "{}\n"},
 		"encode":           {[]string{"encode", "--type", "ToolIntent", "--delimited"}, 2, "{\"seq\":7}\n", seven},
 		"deadletter show":  {[]string{"deadletter", "show", "--delimited"}, 2, "\x03\x12\x01r", "{\"reason\":\"r\"}\n"},
+		"snapshot show":    {[]string{"snapshot", "show", "--delimited", "--output", "json"}, 2, "\x02\x18\x07", "{\"seq\":\"7\"}\n"},
+		"snapshot, lines":  {[]string{"snapshot", "show", "--output", "json"}, 2, "{\"seq\":7}\n", "{\"seq\":\"7\"}\n"},
 		"events project":   {[]string{"events", "project"}, 2, "\n", "{\"error\":\"expected a value at byte 0\"}\n"},
 		"events check":     {[]string{"events", "check"}, 1, "\n", "line 1: expected a value at byte 0\n"},
 		"intent sign":      {[]string{"intent", "sign", "--keyring", ring, "--key-id", "k1", "--delimited"}, 2, framed(t, staged), framed(t, string(signedBytes))},

@@ -102,7 +102,7 @@ func newRoot() *cobra.Command {
 		Args:          cobra.NoArgs,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	root.AddCommand(newDecode(), newEncode(), newTypes(), newDeadletter(), newIntent(), newEvents(), newCompat(), newVersion())
+	root.AddCommand(newDecode(), newEncode(), newTypes(), newDeadletter(), newSnapshot(), newIntent(), newEvents(), newCompat(), newVersion())
 	return root
 }
 
@@ -178,9 +178,14 @@ func (in *input) noteEmpty(cmd *cobra.Command, err error) error {
 	if in.some || err != nil && err.Error() != "" {
 		return err
 	}
-	if _, failed := fmt.Fprintln(cmd.ErrOrStderr(), "beamagents: the input is empty"); failed != nil {
+	if failed := noteEmptyInput(cmd); failed != nil {
 		return failed
 	}
+	return err
+}
+
+func noteEmptyInput(cmd *cobra.Command) error {
+	_, err := fmt.Fprintln(cmd.ErrOrStderr(), "beamagents: the input is empty")
 	return err
 }
 

@@ -36,6 +36,8 @@ func TestOutputCannotBeWritten(t *testing.T) {
 		"types of one":              {"", []string{"types", "ToolIntent"}, ""},
 		"deadletter show":           {"\x12\x01r", []string{"deadletter", "show"}, ""},
 		"deadletter show, keep on":  {"\x00\x03\x12\x01r", []string{"deadletter", "show", "--delimited", "--keep-going"}, "message 1"},
+		"snapshot show":             {"\x18\x07", []string{"snapshot", "show"}, ""},
+		"snapshot show, keep on":    {"\x01\x18\x02\x18\x07", []string{"snapshot", "show", "--delimited", "--keep-going"}, "message 1"},
 		"events project":            {event, []string{"events", "project"}, ""},
 		"events project, refused":   {bad + event, []string{"events", "project"}, ""},
 		"events check, refused":     {bad + event, []string{"events", "check"}, ""},

@@ -5,20 +5,24 @@
 //
 // It prints what the agent has decided. Everything that leaves the agent is in the folder.
 // Exit status: 0 when the pipeline ran, dead letters or not, or the fingerprint was
-// written; 1 when it failed; 2 for a wrong flag.
+// written; 1 when it failed; 2 for a wrong flag or a missing file.
 package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
+	"io"
+	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/log"
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/runners"
 	_ "github.com/apache/beam/sdks/v2/go/pkg/beam/runners/prism"
-	"github.com/apache/beam/sdks/v2/go/pkg/beam/x/beamx"
 
 	"github.com/beamagents/beamagents-go/pkg/compat/graph"
 	"github.com/beamagents/beamagents-go/pkg/transforms"
@@ -27,26 +31,59 @@ import (
 func main() {
 	input := flag.String("input", "", "file of envelopes, one a line in JSON")
 	out := flag.String("out", "", "folder for the outputs, created if need be")
-	flag.Parse()
+	flag.CommandLine.Init("quickstart", flag.ContinueOnError) // or a wrong flag prints all flags of Beam
+	flag.CommandLine.SetOutput(io.Discard)
+	switch err := flag.CommandLine.Parse(os.Args[1:]); {
+	case errors.Is(err, flag.ErrHelp):
+		fmt.Fprintln(os.Stderr, "usage: quickstart --input FILE --out DIR [--runner prism] [--fingerprint FILE]")
+		return
+	case err != nil:
+		end(2, err)
+	}
 	log.LogLevel = "warn" // at "info" the embedded runner reports every step it takes
 	beam.Init()           // does not return in a worker, which has no flag of ours
-	if *input == "" || *out == "" {
-		fmt.Fprintln(os.Stderr, "usage: quickstart --input FILE --out DIR [--runner prism] [--fingerprint FILE]")
-		os.Exit(2)
+	if err := check(*input, *out, flag.Args()); err != nil {
+		end(2, err)
 	}
+	slog.SetDefault(slog.New(quietEnd{slog.Default().Handler()}))
 	p, s := beam.NewPipelineWithRoot()
 	build(s, *input, *out)
 	graph.WriteIfAsked(p)
-	if err := beamx.Run(context.Background(), p); err != nil {
-		fmt.Fprintln(os.Stderr, "quickstart:", err)
-		os.Exit(1)
+	if _, err := beam.Run(context.Background(), "prism", p); err != nil {
+		end(1, err)
 	}
 	decisions, err := os.ReadFile(filepath.Join(*out, "outputs.jsonl"))
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "quickstart:", err)
-		os.Exit(1)
+		end(1, err)
 	}
 	fmt.Print(string(decisions))
+}
+
+func end(status int, err error) {
+	fmt.Fprintln(os.Stderr, "quickstart:", err)
+	os.Exit(status)
+}
+
+// check finds what would only fail when the pipeline runs.
+func check(input, out string, args []string) error {
+	switch runner := *runners.Runner; {
+	case len(args) > 0:
+		return fmt.Errorf("unexpected argument %q", args[0])
+	case runner != "" && runner != "prism":
+		return fmt.Errorf("--runner %q is not in this binary: use prism, the embedded runner; an agent needs keyed state and timers", runner)
+	case input == "":
+		return errors.New("--input is missing: name a file of envelopes")
+	case out == "":
+		return errors.New("--out is missing: name a folder for the outputs")
+	}
+	info, err := os.Stat(input)
+	switch {
+	case err != nil:
+		return fmt.Errorf("cannot read the input: %w", err)
+	case !info.Mode().IsRegular():
+		return fmt.Errorf("cannot read the input: %s is not a file", input)
+	}
+	return nil
 }
 
 // build is the pipeline.
@@ -62,4 +99,17 @@ func build(s beam.Scope, input, out string) {
 		"snapshots.jsonl":    agents.Snapshots,
 		"dead_letters.jsonl": beam.Flatten(s, read.Errors, agents.Errors),
 	})
+}
+
+// quietEnd leaves out what the SDK now and then says at the end of a job, when the
+// embedded runner hangs up.
+type quietEnd struct{ slog.Handler }
+
+// Handle is slog.Handler's.
+func (h quietEnd) Handle(ctx context.Context, r slog.Record) error {
+	if strings.HasPrefix(r.Message, "[SDK] StateChannel[") &&
+		(strings.HasSuffix(r.Message, ".read: closed") || strings.HasSuffix(r.Message, "context canceled")) {
+		return nil
+	}
+	return h.Handler.Handle(ctx, r)
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -9,45 +10,85 @@ import (
 	pb "github.com/beamagents/beamagents-go/proto/beam_agents/v1"
 )
 
-type decision struct{ Order, Refund string }
+func params() agenttest.AgentParams {
+	return agenttest.AgentParams{Name: "refunds", Agent: &refunds{LimitCents: 5000}}
+}
 
-// What the sample shows, with a crash and a retry at every place.
-func TestRefunds(t *testing.T) {
-	params := agenttest.AgentParams{Name: "refunds", Agent: &refunds{LimitCents: 5000}}
-	agenttest.Everywhere(t, params, func(r *agenttest.Runtime) {
-		expect := func(out agenttest.Result, want decision) {
-			t.Helper()
-			var got map[string]string
-			out.OutputJSON(&got)
-			if got["order"] != want.Order || got["refund"] != want.Refund {
-				t.Errorf("got %v, want %+v", got, want)
-			}
-		}
-		ann, bob, cleo, dave := r.Key("ann"), r.Key("bob"), r.Key("cleo"), r.Key("dave")
+// decided fails the test unless the only output says this of an order.
+func decided(t *testing.T, out agenttest.Result, order, refund string) {
+	t.Helper()
+	var got struct {
+		Order  string `json:"order"`
+		Refund string `json:"refund"`
+	}
+	out.OutputJSON(&got)
+	if got.Order != order || got.Refund != refund {
+		t.Errorf("got %+v, want %s, %s", got, order, refund)
+	}
+}
 
-		small := ann.Event(order{"order-1", 5000}).Intent("refund")
-		expect(ann.Answer(small, pb.ToolResult_OK, nil), decision{"order-1", "OK"})
+func TestSmallRefundIsPaid(t *testing.T) {
+	ann := agenttest.New(t, params()).Key("ann")
+	refund := ann.Event(order{ID: "order-1", Cents: 5000}).Intent("refund")
+	if refund.GetKind() != pb.ToolIntent_TOOL {
+		t.Errorf("a human is asked about %s", refund.GetArgsJson())
+	}
+	decided(t, ann.Answer(refund, pb.ToolResult_OK, nil), "order-1", "OK")
+}
 
-		asked := bob.Event(order{"order-2", 5001}).Intent("refund")
-		refund := bob.Approve(asked, "dana").Intent("refund")
-		if refund.GetArgsJson() != asked.GetArgsJson() || refund.GetKind() != pb.ToolIntent_TOOL || asked.GetKind() != pb.ToolIntent_APPROVAL {
-			t.Errorf("dana approves %v, and %v runs", asked, refund)
-		}
-		expect(bob.Answer(refund, pb.ToolResult_ERROR, nil), decision{"order-2", "ERROR"})
+func TestLargeRefundIsApproved(t *testing.T) {
+	r := agenttest.New(t, params())
+	bob := r.Key("bob")
+	asked := bob.Event(order{ID: "order-2", Cents: 5001}).Intent("refund")
+	if asked.GetKind() != pb.ToolIntent_APPROVAL {
+		t.Errorf("nobody is asked about %s", asked.GetArgsJson())
+	}
+	r.Wait(23 * time.Hour)
+	refund := bob.Approve(asked, "dana").Intent("refund")
+	if refund.GetArgsJson() != asked.GetArgsJson() {
+		t.Errorf("approved were %s, the tool gets %s", asked.GetArgsJson(), refund.GetArgsJson())
+	}
+	decided(t, bob.Answer(refund, pb.ToolResult_ERROR, errors.New("the card is closed")), "order-2", "ERROR")
+}
 
-		asked = cleo.Event(order{"order-3", 70000}).Intent("refund")
-		expect(cleo.Deny(asked, "dana"), decision{"order-3", "denied by dana"})
+func TestLargeRefundIsDenied(t *testing.T) {
+	cleo := agenttest.New(t, params()).Key("cleo")
+	asked := cleo.Event(order{ID: "order-3", Cents: 70_000}).Intent("refund")
+	decided(t, cleo.Deny(asked, "dana"), "order-3", "denied by dana")
+}
 
-		if letter := ann.Event([]string{"no order"}).DeadLetter(); letter.Code != "rejected" {
-			t.Errorf("an event that is no order: %+v", letter)
-		}
+func TestNobodyDecides(t *testing.T) {
+	r := agenttest.New(t, params())
+	dave := r.Key("dave")
+	dave.Event(order{ID: "order-5", Cents: 60_000})
+	out := r.Wait(24 * time.Hour)
+	if len(out.Outputs) != 1 || string(out.Outputs[0].Value) != agent.DefaultTimeoutOutput {
+		t.Errorf("at the deadline:\n%v", out)
+	}
+	if _, suspended := dave.Suspended(); suspended {
+		t.Error("dave is suspended")
+	}
+}
 
-		dave.Event(order{"order-5", 60000})
-		if out := r.Wait(24*time.Hour - time.Millisecond); len(out.Outputs) != 0 {
-			t.Errorf("before the deadline:\n%v", out)
-		}
-		if out := r.Wait(time.Millisecond); len(out.Outputs) != 1 || string(out.Outputs[0].Value) != agent.DefaultTimeoutOutput {
-			t.Errorf("at the deadline:\n%v", out)
-		}
+func TestNoOrderIsADeadLetter(t *testing.T) {
+	ann := agenttest.New(t, params()).Key("ann")
+	if letter := ann.Event([]string{"no order"}).DeadLetter(); letter.Code != "rejected" {
+		t.Errorf("got %s: %s", letter.Code, letter.Error)
+	}
+}
+
+// A crash and a retry at any place, and bundles cut anywhere, change nothing.
+func TestEverywhere(t *testing.T) {
+	agenttest.Everywhere(t, params(), func(r *agenttest.Runtime) {
+		ann, bob, dave := r.Key("ann"), r.Key("bob"), r.Key("dave")
+		small := ann.Event(order{ID: "order-1", Cents: 1200}).Intent("refund")
+		asked := bob.Event(order{ID: "order-2", Cents: 90_000}).Intent("refund")
+		ann.Event(order{ID: "order-4", Cents: 800}) // waits for the end of the first
+		dave.Event(order{ID: "order-5", Cents: 60_000})
+		large := bob.Approve(asked, "dana").Intent("refund")
+		ann.Answer(small, pb.ToolResult_OK, nil)
+		bob.Answer(large, pb.ToolResult_OK, nil)
+		ann.Event("no order")
+		r.Wait(48 * time.Hour)
 	})
 }

@@ -41,8 +41,8 @@ func unreadable(root fs.FS) []error {
 			check = compatible(root, file)
 		case parts[1] == "state" && (path.Ext(file) == ".binpb" || path.Ext(file) == ".txtpb"):
 			check = readable(root, file)
-		case parts[1] == "cells" && parts[2] == "cells.json":
-			check = nil // read through the cells, by the tests of pkg/state
+		case parts[1] == "cells" && parts[2] == "cells.json", parts[1] == "agents" && parts[2] == "agents.json":
+			check = nil // read through the cells, and resumed, by the tests of pkg/state and pkg/transforms
 		}
 		if check != nil {
 			problems = append(problems, fmt.Errorf("%s: %w", file, check))
@@ -183,12 +183,20 @@ func read(t *testing.T, root, file string) string {
 	return string(b)
 }
 
-// cells makes a file as the cells write it.
-func cells(t *testing.T) string {
+// written makes a folder with these files, as tests write them.
+func written(t *testing.T, names ...string) string {
 	t.Helper()
 	dir := t.TempDir()
-	write(t, dir, "cells.json", []byte(`[]`))
-	return filepath.Join(dir, "cells.json")
+	for _, name := range names {
+		write(t, dir, name, []byte(`[]`))
+	}
+	return dir
+}
+
+// all is what the tests write.
+func all(t *testing.T) string {
+	t.Helper()
+	return written(t, "cells.json", "agents.json")
 }
 
 const release = releaseFolder + "/v0.1.0"
@@ -196,11 +204,11 @@ const release = releaseFolder + "/v0.1.0"
 func TestFreeze(t *testing.T) {
 	root := repository(t)
 	var out bytes.Buffer
-	if err := freeze(root, []string{cells(t), "v0.1.0"}, &out); err != nil {
+	if err := freeze(root, []string{all(t), "v0.1.0"}, &out); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"pipeline/coders.json", "pipeline/transforms.json", "cells/cells.json",
+		"pipeline/coders.json", "pipeline/transforms.json", "cells/cells.json", "agents/agents.json",
 		"state/memory_blob.binpb", "state/memory_blob.txtpb", "state/continuation_sleep.binpb", "state/llm_cache_blob_one.binpb",
 		"state/memory_blob_future_version.binpb", "state/key_control.binpb",
 	} {
@@ -228,13 +236,13 @@ func TestFreeze(t *testing.T) {
 	if err := freeze(root, []string{"v0.1.0"}, &out); err == nil || !strings.Contains(err.Error(), "is there already") {
 		t.Errorf("the tag alone: %v", err)
 	}
-	if err := freeze(root, []string{cells(t), "v0.1.0"}, &out); err == nil || !strings.Contains(err.Error(), "is there already") {
+	if err := freeze(root, []string{all(t), "v0.1.0"}, &out); err == nil || !strings.Contains(err.Error(), "is there already") {
 		t.Errorf("a second time: %v", err)
 	}
 	if diff := cmp.Diff(manifest, read(t, root, manifestFile)); diff != "" {
 		t.Error(diff)
 	}
-	if err := freeze(root, []string{cells(t), "v0.2.0-rc.1"}, &out); err != nil {
+	if err := freeze(root, []string{all(t), "v0.2.0-rc.1"}, &out); err != nil {
 		t.Errorf("the next one: %v", err)
 	}
 	if err := errors.Join(append(unreadable(os.DirFS(root)), listed())...); err != nil {
@@ -249,7 +257,7 @@ func TestFreeze(t *testing.T) {
 // Each way in which code and a release can part is seen.
 func TestTampering(t *testing.T) {
 	root := repository(t)
-	if err := freeze(root, []string{cells(t), "v0.1.0"}, &bytes.Buffer{}); err != nil {
+	if err := freeze(root, []string{all(t), "v0.1.0"}, &bytes.Buffer{}); err != nil {
 		t.Fatal(err)
 	}
 	fresh := inMemory(t, root)
@@ -270,6 +278,7 @@ func TestTampering(t *testing.T) {
 		"another value in its bytes":   {release + "/state/continuation.binpb", func(s string) string { return s + "\x08\x07" }, "value (-text +bytes)"},
 		"a text is gone":               {release + "/state/memory_blob.txtpb", nil, "file does not exist"},
 		"a stranger":                   {release + "/state/notes.md", func(string) string { return "x" }, "nobody knows what it is"},
+		"a stranger of an agent":       {release + "/agents/notes.json", func(string) string { return "x" }, "nobody knows what it is"},
 		"a stranger beside":            {release + "/notes.md", func(string) string { return "x" }, "nobody knows what it is"},
 		"a folder that is no release":  {releaseFolder + "/latest/state/a.binpb", func(string) string { return "x" }, "nobody knows what it is"},
 		"the code added a step at end": {pipelineFolder + "/transforms.json", replace(`"transforms": [`, `"transforms": [{"name":"A","kind":"k"},`), ""},
@@ -318,23 +327,25 @@ func TestFreezeRefuses(t *testing.T) {
 		root string
 		args []string
 	}{
-		"nothing":                  {root, nil},
-		"no tag":                   {root, []string{cells(t)}},
-		"an empty tag":             {root, []string{cells(t), ""}},
-		"two tags":                 {root, []string{cells(t), "v0.1.0", "v0.2.0"}},
-		"no v":                     {root, []string{cells(t), "0.1.0"}},
-		"two numbers":              {root, []string{cells(t), "v0.1"}},
-		"a leading zero":           {root, []string{cells(t), "v0.01.0"}},
-		"major version 2":          {root, []string{cells(t), "v2.0.0"}},
-		"a path":                   {root, []string{cells(t), "v0.1.0/../../v1"}},
-		"a line break":             {root, []string{cells(t), "v0.1.0\n"}},
-		"build metadata":           {root, []string{cells(t), "v0.1.0+1"}},
-		"an empty suffix":          {root, []string{cells(t), "v0.1.0-"}},
-		"outside of a repository":  {t.TempDir(), []string{cells(t), "v0.1.0"}},
-		"cells that are not there": {root, []string{filepath.Join(root, "none.json"), "v0.1.0"}},
-		"no cells":                 {root, []string{"", "v0.1.0"}},
-		"only an empty tag":        {root, []string{""}},
-		"only a bad tag":           {root, []string{"0.1.0"}},
+		"nothing":                    {root, nil},
+		"no tag":                     {root, []string{all(t)}},
+		"an empty tag":               {root, []string{all(t), ""}},
+		"two tags":                   {root, []string{all(t), "v0.1.0", "v0.2.0"}},
+		"no v":                       {root, []string{all(t), "0.1.0"}},
+		"two numbers":                {root, []string{all(t), "v0.1"}},
+		"a leading zero":             {root, []string{all(t), "v0.01.0"}},
+		"major version 2":            {root, []string{all(t), "v2.0.0"}},
+		"a path":                     {root, []string{all(t), "v0.1.0/../../v1"}},
+		"a line break":               {root, []string{all(t), "v0.1.0\n"}},
+		"build metadata":             {root, []string{all(t), "v0.1.0+1"}},
+		"an empty suffix":            {root, []string{all(t), "v0.1.0-"}},
+		"outside of a repository":    {t.TempDir(), []string{all(t), "v0.1.0"}},
+		"a folder that is not there": {root, []string{filepath.Join(root, "none"), "v0.1.0"}},
+		"no folder":                  {root, []string{"", "v0.1.0"}},
+		"no cells":                   {root, []string{written(t, "agents.json"), "v0.1.0"}},
+		"no agents":                  {root, []string{written(t, "cells.json"), "v0.1.0"}},
+		"only an empty tag":          {root, []string{""}},
+		"only a bad tag":             {root, []string{"0.1.0"}},
 	} {
 		if err := freeze(tc.root, tc.args, &bytes.Buffer{}); err == nil || !strings.HasPrefix(err.Error(), "freeze: ") {
 			t.Errorf("%s: %v", name, err)

@@ -3,7 +3,7 @@
 // as `make freeze TAG=v1.2.3` does after the tests:
 //
 //	go run ./golden/freeze TAG
-//	go run ./golden/freeze CELLS TAG
+//	go run ./golden/freeze FOLDER TAG
 //
 // The first, which is there to be run before the tests, only says whether the tag can be
 // frozen.
@@ -15,8 +15,9 @@
 //   - to pipeline/: the fingerprints and coders of golden/pipeline, which tests hold to
 //     the code;
 //   - to state/: every blob of a message with a version stamp, of the newest golden/v<N>;
-//   - to cells/: the file CELLS, which the cells of pkg/state wrote, and whose form their
-//     tests know.
+//   - to cells/: FOLDER/cells.json, which the cells of pkg/state wrote, and whose form
+//     their tests know;
+//   - to agents/: FOLDER/agents.json, likewise of RunAgent and the tests of pkg/transforms.
 //
 // A tag that has a folder, or is no version (v1.2.3, v1.2.3-rc.1), is refused; then
 // nothing is written.
@@ -66,7 +67,7 @@ func main() {
 
 func freeze(root string, args []string, out io.Writer) error {
 	if len(args) != 1 && len(args) != 2 {
-		return errors.New("freeze: want the file that the cells wrote, and a tag, or the tag alone to check it")
+		return errors.New("freeze: want the folder that the tests wrote to, and a tag, or the tag alone to check it")
 	}
 	tag := args[len(args)-1]
 	if !tagForm.MatchString(tag) {
@@ -82,7 +83,7 @@ func freeze(root string, args []string, out io.Writer) error {
 	if len(args) == 1 {
 		return nil
 	}
-	cells := args[0]
+	written := args[0]
 	parts := map[string]map[string][]byte{}
 	var err error
 	if parts["pipeline"], err = copyOf(os.DirFS(root), pipelineFolder+"/*.json"); err != nil {
@@ -91,10 +92,12 @@ func freeze(root string, args []string, out io.Writer) error {
 	if parts["state"], err = stateBlobs(os.DirFS(root)); err != nil {
 		return err
 	}
-	if parts["cells"], err = copyOf(os.DirFS(filepath.Dir(cells)), filepath.Base(cells)); err != nil {
-		return err
+	for _, part := range []string{"cells", "agents"} {
+		if parts[part], err = copyOf(os.DirFS(written), part+".json"); err != nil {
+			return err
+		}
 	}
-	for _, part := range []string{"pipeline", "state", "cells"} {
+	for _, part := range []string{"pipeline", "state", "cells", "agents"} {
 		added, err := frozen.Add(root, manifestFile, path.Join(release, part), parts[part], never)
 		if err != nil {
 			return err

@@ -48,7 +48,7 @@ func history() []stage {
 		{"run_agent", []string{
 			keyControlName + "ttl_armed_ms", keyControlName + "snapshot_version", keyControlName + "recent_event_ids",
 			keyControlName + "hour", keyControlName + "activations_in_hour", keyControlName + "timeouts_in_row",
-			keyControlName + "escalation_ids",
+			keyControlName + "escalation_ids", keyControlName + "drain_now_ms",
 		}},
 	}
 }

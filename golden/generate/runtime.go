@@ -35,7 +35,8 @@ func suspended() *runtimepb.KeyControl {
 }
 
 // escalated waits for the answer to an approval, and to an intent that escalates it,
-// after one timeout: it has every field.
+// after one timeout. An event that an earlier suspension had deferred suspended it, and
+// two more are left. It has every field.
 func escalated() *runtimepb.KeyControl {
 	const escalation = "bbbbbbbb-cccc-5ddd-8eee-ffffffffffff"
 	return edit(keyControl(), func(c *runtimepb.KeyControl) {
@@ -43,6 +44,7 @@ func escalated() *runtimepb.KeyControl {
 		c.Pending = append(c.Pending, edit(intentApproval(), func(i *pb.ToolIntent) { i.IntentId, i.StepIndex = escalation, 4 }))
 		c.TtlArmedMs, c.SnapshotVersion, c.RecentEventIds = t0+dayMs, 3, recentIDs(3)
 		c.Hour, c.ActivationsInHour, c.TimeoutsInRow, c.EscalationIds = t0/3_600_000, 12, 1, []string{escalation}
+		c.DrainNowMs = t0 - 30_000
 	})
 }
 
@@ -138,7 +140,7 @@ func keyControls() []blob {
 			value: &runtimepb.KeyControl{
 				StateSchemaVersion: 1, TtlArmedMs: math.MinInt64, SnapshotVersion: math.MaxUint32,
 				RecentEventIds: []uint64{0, math.MaxUint64, 0, 1, 1 << 63}, Hour: -1, ActivationsInHour: math.MaxUint32,
-				TimeoutsInRow: math.MaxUint32, EscalationIds: []string{"", "é", ""},
+				TimeoutsInRow: math.MaxUint32, EscalationIds: []string{"", "é", ""}, DrainNowMs: math.MinInt64,
 			},
 		},
 		{

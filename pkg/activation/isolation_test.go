@@ -168,7 +168,7 @@ func TestIsolationOfASlowRun(t *testing.T) {
 		<-ctx.Done()
 		return agent.Done(), ctx.Err()
 	}))
-	w.limit = time.Millisecond
+	w.limit = 100 * time.Millisecond
 	running := isolate.Running()
 	w.event(1, "")
 	w.expect("error@1 activation_timeout/limit envelope")
@@ -401,6 +401,9 @@ func (g *greedy) TimeoutPolicy(t agent.Timeout) agent.Route {
 	for _, in := range t.Pending {
 		g.spoilIntent(in)
 	}
+	if t.Escalations == 0 {
+		return agent.Escalate("boss", time.Hour, 1)
+	}
 	return agent.Deny(out)
 }
 
@@ -455,9 +458,10 @@ func TestAgentMayChangeWhatItWasGiven(t *testing.T) {
 			func() { w.event(2, "deferred") },
 			func() { w.result(3, w.intents()[0], pb.ToolResult_OK, "payload") },
 			func() { w.approve(4, 4, w.intents()[1].GetIntentId(), true) },
+			func() { w.timeout() }, // escalates
+			func() { w.result(5, w.now().GetPending()[0], pb.ToolResult_REJECTED, "payload") },
 			func() { w.timeout() },
-			func() { w.timeout() },
-			func() { w.timeout() },
+			func() { w.timeout() }, // denies
 			func() { w.event(5, "last") },
 		}
 		for _, step := range steps {
@@ -472,6 +476,39 @@ func TestAgentMayChangeWhatItWasGiven(t *testing.T) {
 		if fmt.Sprint(states[i]) != fmt.Sprint(spoiledStates[i]) || effects[i] != spoiledEffects[i] {
 			t.Fatalf("after step %d state or effects differ:\n%s\n%s", i, effects[i], spoiledEffects[i])
 		}
+	}
+}
+
+// What goes out belongs to its consumer, who may change it before the bundle ends.
+func TestConsumersMayChangeWhatGoesOut(t *testing.T) {
+	w := newScripted(t)
+	w.repeat, w.live = false, w.open()
+	env := &pb.AgentEnvelope{Payload: &pb.AgentEnvelope_ExportRequest{ExportRequest: &pb.AgentEnvelope_StateExportRequest{}}}
+	for _, step := range []func(){
+		func() { w.event(1, `put a 1; act t {}; ask u {}; suspend 1000 | @escalate boss 1000 2; done`) },
+		func() { w.timeout() },
+		func() { w.envelope(env) },
+		func() { w.event(2, `emit x`) },
+	} {
+		step()
+		before := fmt.Sprintf("%x", w.encodeKey(w.live))
+		for _, e := range w.last.Effects {
+			switch {
+			case e.Intent != nil:
+				e.Intent.EntityKey[0], e.Intent.TraceId[0], e.Intent.ArgsJson = '!', '!', "!"
+			case e.Trace != nil:
+				e.Trace.EntityKey[0], e.Trace.SpanId[0] = '!', '!'
+			case e.Snapshot != nil:
+				s := e.Snapshot
+				s.EntityKey[0], s.Continuation.Snapshot[0], s.Pending[0].ArgsJson, s.Memory.Entries[0].Value[0] = '!', '!', "!", '!'
+			}
+		}
+		if after := fmt.Sprintf("%x", w.encodeKey(w.live)); after != before {
+			t.Errorf("after %q the state has changed:\n%s\n%s", say(w.last), before, after)
+		}
+	}
+	if string(w.live.Entity) != "k" {
+		t.Errorf("the key has become %q", w.live.Entity)
 	}
 }
 

@@ -55,11 +55,6 @@ func letterCases() map[string]letterCase {
 	with := func(c letterCase, rules func(*activation.Rules)) letterCase { c.rules = rules; return c }
 	future := &pb.AgentEnvelope{EventTimeMs: 2000}
 	future.ProtoReflect().SetUnknown([]byte{0xa2, 0x06, 0x01, 0x61})
-	slow := func(c letterCase) letterCase {
-		before := c.run
-		c.run = func(w *world) { w.limit = 50 * time.Millisecond; before(w) }
-		return c
-	}
 	return map[string]letterCase{
 		"malformed_envelope/empty_payload": {none, nil, func(w *world) { w.envelope(&pb.AgentEnvelope{EventTimeMs: 2000}) }},
 		"unknown_payload/newer_variant":    {none, nil, func(w *world) { w.envelope(future) }},
@@ -85,10 +80,25 @@ func letterCases() map[string]letterCase {
 			w.rules.Agent = &versioned{version: 6}
 			w.result(2000, w.intents()[0], pb.ToolResult_OK, "")
 		}},
-		"activation_timeout/limit":          slow(onEvent("hang")),
-		"activation_timeout/limit:answer":   slow(onAnswer("act t {}; suspend 5000 | hang")),
-		"activation_timeout/limit:deadline": slow(onTimer("suspend 1000 | @resume; hang")),
-		"activation_timeout/limit:expiry":   slow(onTimer("expire 1000; act t {}; suspend 5000 | hang")),
+		"activation_timeout/limit": {none, nil, func(w *world) {
+			w.limit = time.Millisecond
+			w.event(2000, "hang")
+		}},
+		"activation_timeout/limit:answer": {none, nil, func(w *world) {
+			w.event(1000, "act t {}; suspend 5000 | hang")
+			w.limit = time.Millisecond
+			w.result(2000, w.intents()[0], pb.ToolResult_OK, "")
+		}},
+		"activation_timeout/limit:deadline": {none, nil, func(w *world) {
+			w.event(1000, "suspend 1000 | @resume; hang")
+			w.limit = time.Second // of the policy, too
+			w.timeout()
+		}},
+		"activation_timeout/limit:expiry": {none, nil, func(w *world) {
+			w.event(1000, "expire 1000; act t {}; suspend 5000 | hang")
+			w.limit = time.Millisecond
+			w.timeout()
+		}},
 
 		"orphaned_result/no_continuation": {none, nil, func(w *world) { w.result(2000, new(pb.ToolIntent), pb.ToolResult_OK, "") }},
 		"orphaned_result/unknown_intent": {none, nil, func(w *world) {

@@ -107,7 +107,7 @@ func benchmarked(size int) []struct{ ours, builtin proto.Message } {
 			Snapshot: []byte(text(680)), SuspendedAtMs: t0, DeadlineMs: t0,
 		}
 		control.Pending, control.StartedMs = []*pb.ToolIntent{intent("{}"), intent("{}")}, t0
-		control.TimeoutsInRow, control.EscalationIds = 1, []string{id}
+		control.TimeoutsInRow, control.EscalationIds, control.DrainNowMs = 1, []string{id}, t0
 		for i := range uint64(14) {
 			control.RecentEventIds = append(control.RecentEventIds, 1<<63+i)
 		}

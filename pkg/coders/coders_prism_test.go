@@ -13,6 +13,8 @@ import (
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/testing/ptest"
 
 	pb "github.com/beamagents/beamagents-go/proto/beam_agents/v1"
+
+	"github.com/beamagents/beamagents-go/internal/prismtest"
 )
 
 var _ = prism.Execute // registers the runner
@@ -70,5 +72,5 @@ func TestMessagesAreGroupByKeyKeys(t *testing.T) {
 	passert.Equals(s, beam.ParDo(s, countIntent, byIntent), "0:20", "1:20", "2:20")
 	byEvent := beam.GroupByKey(s, beam.ParDo(s, keyByEvent, col))
 	passert.Equals(s, beam.ParDo(s, countEvent, byEvent), "0:30", "1:30")
-	ptest.RunAndValidate(t, p)
+	prismtest.Run(t, p)
 }

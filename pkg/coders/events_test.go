@@ -13,9 +13,9 @@ import (
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/core/typex"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/testing/passert"
-	"github.com/apache/beam/sdks/v2/go/pkg/beam/testing/ptest"
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/beamagents/beamagents-go/internal/prismtest"
 	"github.com/beamagents/beamagents-go/pkg/events"
 )
 
@@ -140,5 +140,5 @@ func TestEventsAreGroupByKeyKeys(t *testing.T) {
 	p, s := beam.NewPipelineWithRoot()
 	groups := beam.GroupByKey(s, beam.ParDo(s, keyByAgentEvent, beam.Create(s, 1, 2, 3, 4)))
 	passert.Equals(s, beam.ParDo(s, countAgentEvent, groups), "t:4")
-	ptest.RunAndValidate(t, p)
+	prismtest.Run(t, p)
 }

@@ -410,7 +410,7 @@ func TestEncodeOddValues(t *testing.T) {
 			Continuation: newer(&pb.Continuation{}).(*pb.Continuation), Pending: []*pb.ToolIntent{newer(&pb.ToolIntent{}).(*pb.ToolIntent)},
 		}),
 		&runtimepb.KeyControl{RecentEventIds: []uint64{}, EscalationIds: []string{"", "a\xff"}},
-		newer(&runtimepb.KeyControl{RecentEventIds: []uint64{0, 0, 1}, TimeoutsInRow: 1, EscalationIds: []string{""}}),
+		newer(&runtimepb.KeyControl{RecentEventIds: []uint64{0, 0, 1}, TimeoutsInRow: 1, EscalationIds: []string{""}, DrainNowMs: -1}),
 		&runtimepb.DeferredEvent{Envelope: &pb.AgentEnvelope{}},
 		&runtimepb.DeferredEvent{Envelope: &pb.AgentEnvelope{Payload: (*pb.AgentEnvelope_ToolResult)(nil)}},
 		&runtimepb.DeferredEvent{Envelope: &pb.AgentEnvelope{Payload: &pb.AgentEnvelope_ToolResult{}}, Arrival: 1},

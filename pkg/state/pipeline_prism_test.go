@@ -13,9 +13,10 @@ import (
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/log"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"
-	"github.com/apache/beam/sdks/v2/go/pkg/beam/runners/prism"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/testing/ptest"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/testing/teststream"
+
+	"github.com/beamagents/beamagents-go/internal/prismtest"
 )
 
 func TestMain(m *testing.M) {
@@ -59,7 +60,7 @@ func runPrism(build func(s beam.Scope, record func(lines beam.PCollection))) ([]
 	records.lines[run] = nil
 	records.Unlock()
 	build(s, func(lines beam.PCollection) { beam.GroupByKey(s, beam.ParDo(s, &recordFn{Run: run}, lines)) })
-	_, err := prism.Execute(context.Background(), p)
+	_, err := prismtest.Execute(p)
 	records.Lock()
 	defer records.Unlock()
 	return slices.Clone(records.lines[run]), err

@@ -6,7 +6,6 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -20,14 +19,16 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/testing/protocmp"
 
+	"github.com/beamagents/beamagents-go/golden/handover"
 	"github.com/beamagents/beamagents-go/pkg/migrate"
 	runtimepb "github.com/beamagents/beamagents-go/proto/beam_agents/runtime/v1"
 	pb "github.com/beamagents/beamagents-go/proto/beam_agents/v1"
 )
 
-// The name of this flag, of TestWriteCells and of the file, and what is in the file, are
-// known to the tests of all releases.
-var writeCells = flag.String("write-cells", "", "folder to write the state of each cell to, for a later build to read")
+// What is in the file of cellWriter is known to the tests of all releases, too.
+var cellWriter = handover.Writer{Package: "pkg/state", Test: "TestWriteCells", Flag: "write-cells", Part: "cells"}
+
+var writeCells = flag.String(cellWriter.Flag, "", "folder to write the state of each cell to, for a later build to read")
 
 const cellsFile = "cells.json"
 
@@ -269,60 +270,8 @@ func TestReadCellsCanFail(t *testing.T) {
 }
 
 // What each release stored is read by this build.
-func TestCellsOfReleases(t *testing.T) {
-	files, err := filepath.Glob("../../golden/release/*/cells/" + cellsFile)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, file := range files {
-		readCells(t, file)
-	}
-}
+func TestCellsOfReleases(t *testing.T) { cellWriter.Frozen(t, readCells) }
 
 // Older builds, made from the repository, hand their state to this one: each release whose
 // tag is there, and the last commit that is not the one under test.
-func TestHandover(t *testing.T) {
-	repo, err := openRepository("../..")
-	if err != nil {
-		t.Skipf("there is no older build to compare with: %v", err)
-	}
-	base, err := repo.base()
-	if err != nil {
-		t.Fatal(err)
-	}
-	refs := map[string]string{"last": base}
-	releases, err := filepath.Glob("../../golden/release/*/cells/" + cellsFile)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, file := range releases {
-		tag := filepath.Base(filepath.Dir(filepath.Dir(file)))
-		if _, err := repo.git("rev-parse", "--verify", "refs/tags/"+tag); err == nil {
-			refs[tag] = "refs/tags/" + tag
-		} else {
-			t.Logf("%s: the tag is not in this repository; its frozen state is read by TestCellsOfReleases", tag)
-		}
-	}
-	for name, ref := range refs {
-		t.Run(name, func(t *testing.T) {
-			t.Logf("the older build is %s", ref)
-			tree := t.TempDir()
-			if err := repo.export(ref, tree); err != nil {
-				t.Fatal(err)
-			}
-			old := filepath.Join(t.TempDir(), "old.test")
-			build := exec.Command("go", "test", "-c", "-o", old, "./pkg/state")
-			build.Dir = tree
-			if out, err := build.CombinedOutput(); err != nil {
-				t.Fatalf("%v\n%s", err, out)
-			}
-			dir := t.TempDir()
-			write := exec.Command(old, "-test.run", "^TestWriteCells$", "-write-cells", dir)
-			write.Dir = filepath.Join(tree, "pkg", "state")
-			if out, err := write.CombinedOutput(); err != nil {
-				t.Fatalf("%v\n%s", err, out)
-			}
-			readCells(t, filepath.Join(dir, cellsFile))
-		})
-	}
-}
+func TestHandover(t *testing.T) { cellWriter.Built(t, readCells) }

@@ -70,8 +70,8 @@ type agentOutputs struct {
 }
 
 // Setup makes the agent ready, once in a worker process.
-func (f *beamagentsRunAgentFn) Setup(ctx context.Context) (err error) {
-	f.host, err = hostOf(ctx, f)
+func (f *beamagentsRunAgentFn) Setup() (err error) {
+	f.host, err = hostOf(f)
 	return err
 }
 

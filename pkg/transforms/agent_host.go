@@ -3,6 +3,7 @@ package transforms
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"reflect"
 	"sync"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/beamagents/beamagents-go/pkg/activation"
 	"github.com/beamagents/beamagents-go/pkg/agent"
+	"github.com/beamagents/beamagents-go/pkg/internal/isolate"
 )
 
 // agentHost is an agent in a worker process: one value for all bundles.
@@ -32,7 +34,7 @@ var agentHosts struct {
 }
 
 // hostOf returns the host of a DoFn, set up.
-func hostOf(ctx context.Context, f *beamagentsRunAgentFn) (*agentHost, error) {
+func hostOf(f *beamagentsRunAgentFn) (*agentHost, error) {
 	name, err := json.Marshal(f)
 	if err != nil {
 		return nil, fmt.Errorf("transforms.RunAgent: %w", err)
@@ -50,7 +52,7 @@ func hostOf(ctx context.Context, f *beamagentsRunAgentFn) (*agentHost, error) {
 		agentHosts.byFn[string(name)] = h
 	}
 	agentHosts.Unlock()
-	if err := h.prepare(ctx); err != nil {
+	if err := h.prepare(); err != nil {
 		return nil, fmt.Errorf("transforms.RunAgent: agent %q: Setup: %w", f.Name, err)
 	}
 	return h, nil
@@ -81,17 +83,20 @@ func newAgentHost(f *beamagentsRunAgentFn) (*agentHost, error) {
 }
 
 // prepare calls the Setup of the agent until it has succeeded once.
-func (h *agentHost) prepare(ctx context.Context) error {
+func (h *agentHost) prepare() error {
 	h.ready.Lock()
 	defer h.ready.Unlock()
-	if h.setUp {
+	p, ok := h.Agent.(agent.Preparer)
+	if h.setUp || !ok {
 		return nil
 	}
-	if p, ok := h.Agent.(agent.Preparer); ok {
-		if err := p.Setup(ctx); err != nil {
-			return err
-		}
+	var err error
+	switch result, text := isolate.Run(context.Background(), 0, func(ctx context.Context) { err = p.Setup(ctx) }); result {
+	case isolate.Panicked:
+		return fmt.Errorf("panic: %s", text)
+	case isolate.Exited:
+		return errors.New("it called runtime.Goexit")
 	}
-	h.setUp = true
-	return nil
+	h.setUp = err == nil
+	return err
 }

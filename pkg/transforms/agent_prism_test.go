@@ -7,10 +7,10 @@ import (
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/testing/passert"
-	"github.com/apache/beam/sdks/v2/go/pkg/beam/testing/ptest"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/testing/teststream"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/beamagents/beamagents-go/internal/prismtest"
 	"github.com/beamagents/beamagents-go/pkg/deadletter"
 	"github.com/beamagents/beamagents-go/pkg/intent"
 	pb "github.com/beamagents/beamagents-go/proto/beam_agents/v1"
@@ -49,10 +49,10 @@ func parseRaw(raw []byte, emit func(*pb.AgentEnvelope)) {
 	emit(env)
 }
 
-// spoken are outputs, intents and dead letters of a pipeline, as texts.
+// spoken are outputs, intents, snapshots and dead letters of a pipeline, as texts.
 func spoken(s beam.Scope, agents Agents) beam.PCollection {
-	return beam.Flatten(s,
-		beam.ParDo(s, sayOutput, agents.Outputs), beam.ParDo(s, sayIntent, agents.Intents), beam.ParDo(s, sayLetter, agents.Errors))
+	return beam.Flatten(s, beam.ParDo(s, sayOutput, agents.Outputs), beam.ParDo(s, sayIntent, agents.Intents),
+		beam.ParDo(s, saySnapshot, agents.Snapshots), beam.ParDo(s, sayLetter, agents.Errors))
 }
 
 func encoded(t *testing.T, env *pb.AgentEnvelope) []byte {
@@ -84,7 +84,7 @@ func stream(t *testing.T, params AgentParams, deliver func(ts *teststream.Config
 	envelopes := beam.ParDo(s, parseRaw, teststream.Create(s, ts))
 	agents := RunAgent(s, params, KeyByEntity(s, envelopes))
 	passert.EqualsList(s, spoken(s, agents), want)
-	ptest.RunAndValidate(t, p)
+	prismtest.Run(t, p)
 }
 
 // firstIntent is the first intent of a key's first activation.
@@ -220,7 +220,7 @@ func TestPrismBoundedInputEndsAllSuspensions(t *testing.T) {
 			agents := RunAgent(s, AgentParams{Name: "test", Agent: new(scriptedAgent), Concurrency: concurrency},
 				KeyByEntity(s, beam.ParDo(s, parseText, raw)))
 			passert.EqualsList(s, spoken(s, agents), want)
-			ptest.RunAndValidate(t, p)
+			prismtest.Run(t, p)
 		})
 	}
 }

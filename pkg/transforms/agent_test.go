@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"runtime"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -77,7 +78,7 @@ func TestRunAgentRefuses(t *testing.T) {
 		"short timeout":      {func(p *AgentParams) { p.ActivationTimeout = time.Microsecond }, "use 1ms to 1h0m0s"},
 		"ttl":                {func(p *AgentParams) { p.TTL = time.Microsecond }, "use at least 1ms"},
 		"negative ttl":       {func(p *AgentParams) { p.TTL = -time.Hour }, "use at least 1ms"},
-		"while suspended":    {func(p *AgentParams) { p.WhileSuspended = 2 }, "use transforms.Defer or transforms.Reject"},
+		"while suspended":    {func(p *AgentParams) { p.WhileSuspended = 2 }, "use Defer or Reject"},
 		"max deferred":       {func(p *AgentParams) { p.MaxDeferred = -1 }, "AgentParams.MaxDeferred is -1"},
 		"max deferred bytes": {func(p *AgentParams) { p.MaxDeferredBytes = -1 }, "AgentParams.MaxDeferredBytes is -1"},
 		"max intents":        {func(p *AgentParams) { p.MaxIntents = -1 }, "AgentParams.MaxIntents is -1"},
@@ -277,11 +278,14 @@ func TestAgentFailsAtEveryStep(t *testing.T) {
 	})
 }
 
+// agentCells are the cells of RunAgent.
+var agentCells = []string{"control", "memory", "llm_cache", "deferred"}
+
 // states are the bytes of all cells of all keys.
 func (k *agentKit) states() map[string]string {
 	all := map[string]string{}
 	for _, key := range k.Keys() {
-		for _, cell := range []string{"control", "memory", "llm_cache", "deferred"} {
+		for _, cell := range agentCells {
 			if b := k.Bytes(key, cell); b != nil {
 				all[key+"/"+cell] = string(b)
 			}
@@ -291,17 +295,26 @@ func (k *agentKit) states() map[string]string {
 }
 
 // Setup runs once for all DoFns of a process, and again if it has failed.
-type preparedAgent struct{ Fails int64 }
+type preparedAgent struct {
+	Fails int64
+	How   string
+}
 
 var setups atomic.Int64
 
 func init() { RegisterAgent[*preparedAgent]() }
 
 func (a *preparedAgent) Setup(context.Context) error {
-	if setups.Add(1) <= a.Fails {
-		return errors.New("not yet")
+	if setups.Add(1) > a.Fails {
+		return nil
 	}
-	return nil
+	switch a.How {
+	case "panic":
+		panic("not yet")
+	case "exit":
+		runtime.Goexit()
+	}
+	return errors.New("not yet")
 }
 
 func (a *preparedAgent) Run(context.Context, *agent.Activation) (agent.Outcome, error) {
@@ -309,19 +322,21 @@ func (a *preparedAgent) Run(context.Context, *agent.Activation) (agent.Outcome, 
 }
 
 func TestAgentSetup(t *testing.T) {
-	setups.Store(0)
-	fn, err := newRunAgentFn(AgentParams{Name: "prepared", Agent: &preparedAgent{Fails: 2}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for try := range 5 {
-		err := fn.Setup(t.Context())
-		if failed := err != nil; failed != (try < 2) {
-			t.Errorf("try %d: %v", try, err)
+	for how, want := range map[string]string{"error": "Setup: not yet", "panic": "Setup: panic: not yet", "exit": "Setup: it called runtime.Goexit"} {
+		setups.Store(0)
+		fn, err := newRunAgentFn(AgentParams{Name: "prepared", Agent: &preparedAgent{Fails: 2, How: how}})
+		if err != nil {
+			t.Fatal(err)
 		}
-	}
-	if setups.Load() != 3 {
-		t.Errorf("%d calls", setups.Load())
+		for try := range 5 {
+			err := fn.Setup()
+			if failed := err != nil; failed != (try < 2) || failed && !strings.HasSuffix(err.Error(), want) {
+				t.Errorf("%s, try %d: %v", how, try, err)
+			}
+		}
+		if setups.Load() != 3 {
+			t.Errorf("%s: %d calls", how, setups.Load())
+		}
 	}
 }
 

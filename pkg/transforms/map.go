@@ -14,6 +14,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/beamagents/beamagents-go/pkg/deadletter"
+	"github.com/beamagents/beamagents-go/pkg/internal/isolate"
 	pb "github.com/beamagents/beamagents-go/proto/beam_agents/v1"
 )
 
@@ -112,43 +113,28 @@ func (f *beamagentsMapFn) ProcessElement(
 	return emitLetter(ctx, l, errs)
 }
 
-// call runs the user's function on a goroutine of its own, since runtime.Goexit on
-// Beam's would end the bundle without an answer. A code says that it failed.
-func (f *beamagentsMapFn) call(ctx context.Context, env *pb.AgentEnvelope) (out *pb.AgentEnvelope, code deadletter.Code, text string) {
-	code, text = deadletter.Exited, "the function called runtime.Goexit"
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		defer func() {
-			if p := recover(); p != nil {
-				said := describe(p) // first: it is the user's code again, and may call Goexit
-				out, code, text = nil, deadletter.Panicked, said
-			}
-		}()
+// call runs the user's function. A code says that it failed.
+func (f *beamagentsMapFn) call(ctx context.Context, env *pb.AgentEnvelope) (*pb.AgentEnvelope, deadletter.Code, string) {
+	var out *pb.AgentEnvelope
+	var code deadletter.Code
+	var text string
+	switch result, said := isolate.Run(ctx, 0, func(ctx context.Context) {
 		result, err := f.fn(ctx, env)
 		switch {
 		case err != nil:
-			said := describe(err)
-			code, text = deadletter.Failed, said
+			code, text = deadletter.Failed, isolate.Describe(err)
 		case result == nil:
 			code, text = deadletter.Failed, "the function returned neither an envelope nor an error"
 		default:
 			out, code, text = detach(result)
 		}
-	}()
-	<-done
+	}); result {
+	case isolate.Panicked:
+		return nil, deadletter.Panicked, said
+	case isolate.Exited:
+		return nil, deadletter.Exited, "the function called runtime.Goexit"
+	}
 	return out, code, text
-}
-
-// describe is what an error or a panic says of itself. Its method may panic in turn,
-// with a value that does the same, so that no text comes of it.
-func describe(v any) (text string) {
-	defer func() {
-		if recover() != nil {
-			text = fmt.Sprintf("a %T that panics when it is asked what is wrong", v)
-		}
-	}()
-	return fmt.Sprint(v)
 }
 
 // detach returns an envelope as its bytes say it, free of what the user's code may

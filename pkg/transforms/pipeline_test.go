@@ -1,6 +1,7 @@
 package transforms_test
 
 import (
+	"context"
 	"flag"
 	"fmt"
 	"maps"
@@ -12,6 +13,7 @@ import (
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/beamagents/beamagents-go/pkg/agent"
 	"github.com/beamagents/beamagents-go/pkg/compat/graph/graphtest"
 	"github.com/beamagents/beamagents-go/pkg/events"
 	"github.com/beamagents/beamagents-go/pkg/intent"
@@ -74,7 +76,20 @@ var everyTransform = map[string]func(s beam.Scope){
 			"b.jsonl": transforms.KeyByEntity(s, beam.Create(s, &pb.AgentEnvelope{})),
 		})
 	},
+	"RunAgent": func(s beam.Scope) {
+		_ = transforms.RunAgent(s, transforms.AgentParams{Name: "frozen", Agent: new(frozenAgent)},
+			transforms.KeyByEntity(s, beam.Create(s, &pb.AgentEnvelope{}))).Errors
+	},
 	"DeadLetteredCommands": func(s beam.Scope) { transforms.DeadLetteredCommands(s, beam.Create(s, events.Envelope{})) },
+}
+
+// frozenAgent is the agent of a RunAgent that never runs.
+type frozenAgent struct{ Limit int }
+
+func init() { transforms.RegisterAgent[*frozenAgent]() }
+
+func (*frozenAgent) Run(context.Context, *agent.Activation) (agent.Outcome, error) {
+	return agent.Done(), nil
 }
 
 // shape is what a running job knows of a transform: the name of each step with its

@@ -24,6 +24,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/beamagents/beamagents-go/internal/prismtest"
 	"github.com/beamagents/beamagents-go/pkg/deadletter"
 	"github.com/beamagents/beamagents-go/pkg/transforms"
 	pb "github.com/beamagents/beamagents-go/proto/beam_agents/v1"
@@ -147,7 +148,11 @@ func onBothRunners(t *testing.T, build func(s beam.Scope), check ...func(t *test
 		t.Run(runner, func(t *testing.T) {
 			p, s := beam.NewPipelineWithRoot()
 			build(s)
-			result, err := beam.Run(context.Background(), runner, p)
+			run := prismtest.Execute
+			if runner == "direct" {
+				run = func(p *beam.Pipeline) (beam.PipelineResult, error) { return beam.Run(context.Background(), runner, p) }
+			}
+			result, err := run(p)
 			if err != nil {
 				t.Fatal(err)
 			}

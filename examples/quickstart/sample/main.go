@@ -58,5 +58,6 @@ func sample() []byte {
 	line("ann", "external_event", []string{"no order"}) // a dead letter, when ann's order is done
 	result("ann", 2, 0)
 	order("dave", "order-5", 60000) // nobody answers: it ends after a day
+	line("dave", "export_request", map[string]string{"request_id": "what does dave wait for"})
 	return file.Bytes()
 }

@@ -11,7 +11,7 @@ func TestSampleIsWhatIsWritten(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !bytes.Equal(sample(), want) {
-		t.Error("sample.jsonl is out of date: run go run . here")
+	if !bytes.Equal(want, sample()) {
+		t.Error("sample.jsonl is out of date: run go run . in this folder")
 	}
 }

@@ -38,35 +38,38 @@ type KeyControl struct {
 	Continuation *v1.Continuation `protobuf:"bytes,3,opt,name=continuation,proto3" json:"continuation,omitempty"`
 	// The intents that the suspended activation waits for, in the order of their staging.
 	Pending []*v1.ToolIntent `protobuf:"bytes,4,rep,name=pending,proto3" json:"pending,omitempty"`
-	// Ids of intents that expired and were reported to the agent, until the suspension ends.
+	// The latest ids of intents that expired and were reported to the agent, until the
+	// suspension ends.
 	ExpiredIntentIds []string `protobuf:"bytes,5,rep,name=expired_intent_ids,json=expiredIntentIds,proto3" json:"expired_intent_ids,omitempty"`
-	// The event time after which an idle key is wiped. It never goes back.
+	// The event time, in ms, at which a key that stays idle is cleared. It only grows, until
+	// the key is cleared: then it is 0 again. It is 0, too, if keys are never cleared.
 	TtlMarkMs int64 `protobuf:"varint,6,opt,name=ttl_mark_ms,json=ttlMarkMs,proto3" json:"ttl_mark_ms,omitempty"`
 	// The arrival number of the next deferred event.
 	NextArrival int64 `protobuf:"varint,7,opt,name=next_arrival,json=nextArrival,proto3" json:"next_arrival,omitempty"`
 	// What the cell `deferred` holds, so that its bounds are checked without reading it.
 	DeferredCount uint32 `protobuf:"varint,8,opt,name=deferred_count,json=deferredCount,proto3" json:"deferred_count,omitempty"`
 	DeferredBytes int64  `protobuf:"varint,9,opt,name=deferred_bytes,json=deferredBytes,proto3" json:"deferred_bytes,omitempty"`
-	// When the first attempt of the suspended activation started.
+	// The event time, in ms, at which the suspended activation was first started.
 	StartedMs int64 `protobuf:"varint,10,opt,name=started_ms,json=startedMs,proto3" json:"started_ms,omitempty"`
-	// The due time of the TTL timer that is set; 0 if none is.
+	// The event time, in ms, for which the TTL timer is set; 0 if it is not.
 	TtlArmedMs int64 `protobuf:"varint,11,opt,name=ttl_armed_ms,json=ttlArmedMs,proto3" json:"ttl_armed_ms,omitempty"`
 	// The version of the snapshot in the continuation, which the agent migrates itself.
 	SnapshotVersion uint32 `protobuf:"varint,12,opt,name=snapshot_version,json=snapshotVersion,proto3" json:"snapshot_version,omitempty"`
-	// The latest event ids, the oldest first, so that an event that is delivered again is
-	// recognized. Of each the first 8 bytes of its sha256, as a little-endian number: so
-	// they are on the wire as they are in the hash.
+	// The latest event ids since the key was last cleared, the oldest first, so that an
+	// event that is delivered again is recognized. Of each the first 8 bytes of its sha256,
+	// as a little-endian number: so they are on the wire as they are in the hash.
 	RecentEventIds []uint64 `protobuf:"fixed64,13,rep,packed,name=recent_event_ids,json=recentEventIds,proto3" json:"recent_event_ids,omitempty"`
 	// The hour whose activations are counted: event time, in hours since 1970.
 	Hour              int64  `protobuf:"varint,14,opt,name=hour,proto3" json:"hour,omitempty"`
 	ActivationsInHour uint32 `protobuf:"varint,15,opt,name=activations_in_hour,json=activationsInHour,proto3" json:"activations_in_hour,omitempty"`
-	// How many timeouts and expiries there were without an event or an answer in between.
+	// How many timeouts and expiries the suspended activation had without an event or an
+	// answer in between.
 	TimeoutsInRow uint32 `protobuf:"varint,16,opt,name=timeouts_in_row,json=timeoutsInRow,proto3" json:"timeouts_in_row,omitempty"`
 	// Ids of those pending intents that escalate an approval. An answer to one answers the
 	// approval that it stands for.
 	EscalationIds []string `protobuf:"bytes,17,rep,name=escalation_ids,json=escalationIds,proto3" json:"escalation_ids,omitempty"`
-	// The time at which the last suspension ended, in ms, while deferred events of it are
-	// left. They run at this time, or at their own if that is later.
+	// The event time, in ms, at which the last suspension ended, while events that it
+	// deferred are left; otherwise 0. They run at this time, or at their own if that is later.
 	DrainNowMs    int64 `protobuf:"varint,18,opt,name=drain_now_ms,json=drainNowMs,proto3" json:"drain_now_ms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -125,18 +125,18 @@ func TestRecentEvents(t *testing.T) {
 
 func TestCounts(t *testing.T) {
 	type counts struct {
-		armed, hour                  int64
+		armed, hour, drain           int64
 		version, activations, misses uint32
 	}
 	for name, want := range map[string]counts{
 		"key_control":                           {},
-		"key_control_all_fields":                {1_700_086_400_000, 472_222, 3, 12, 1},
-		"key_control_all_fields_future_version": {1_700_086_400_000, 472_222, 3, 12, 1},
-		"key_control_recent":                    {1_700_043_200_000, 472_222, 0, 200, 0},
-		"key_control_recent_extremes":           {-1 << 63, -1, 1<<32 - 1, 1<<32 - 1, 1<<32 - 1},
+		"key_control_all_fields":                {1_700_086_400_000, 472_222, 1_699_999_970_000, 3, 12, 1},
+		"key_control_all_fields_future_version": {1_700_086_400_000, 472_222, 1_699_999_970_000, 3, 12, 1},
+		"key_control_recent":                    {1_700_043_200_000, 472_222, 0, 0, 200, 0},
+		"key_control_recent_extremes":           {-1 << 63, -1, -1 << 63, 1<<32 - 1, 1<<32 - 1, 1<<32 - 1},
 	} {
 		c, _ := read(t, name, &runtimepb.KeyControl{})
-		got := counts{c.GetTtlArmedMs(), c.GetHour(), c.GetSnapshotVersion(), c.GetActivationsInHour(), c.GetTimeoutsInRow()}
+		got := counts{c.GetTtlArmedMs(), c.GetHour(), c.GetDrainNowMs(), c.GetSnapshotVersion(), c.GetActivationsInHour(), c.GetTimeoutsInRow()}
 		if got != want {
 			t.Errorf("%s has %v, want %v", name, got, want)
 		}

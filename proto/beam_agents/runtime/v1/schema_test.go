@@ -40,6 +40,7 @@ message KeyControl
   15 activations_in_hour uint32
   16 timeouts_in_row uint32
   17 escalation_ids repeated string
+  18 drain_now_ms int64
 message DeferredEvent
   1 arrival int64
   2 envelope beam_agents.v1.AgentEnvelope

@@ -1,0 +1,185 @@
+package transforms
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/beamagents/beamagents-go/pkg/beamtest"
+	runtimepb "github.com/beamagents/beamagents-go/proto/beam_agents/runtime/v1"
+	pb "github.com/beamagents/beamagents-go/proto/beam_agents/v1"
+)
+
+func exportOf(key string, ms int64) *pb.AgentEnvelope {
+	return &pb.AgentEnvelope{EntityKey: []byte(key), EventTimeMs: ms, Payload: &pb.AgentEnvelope_ExportRequest{
+		ExportRequest: &pb.AgentEnvelope_StateExportRequest{RequestId: fmt.Sprint("export at ", ms)},
+	}}
+}
+
+// exported are the snapshots that went out, encoded.
+func (k *agentKit) exported() (all []string) {
+	k.t.Helper()
+	for _, e := range k.snapshots.All() {
+		all = append(all, string(encodedMessage(k.t, e.Value)))
+	}
+	return all
+}
+
+func encodedMessage(t *testing.T, m proto.Message) []byte {
+	t.Helper()
+	b, err := proto.MarshalOptions{Deterministic: true}.Marshal(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// withNewer is m with a field of a newer schema.
+func withNewer[M proto.Message](m M) M {
+	m.ProtoReflect().SetUnknown([]byte{0xa0, 0x1f, 0x2a})
+	return m
+}
+
+// An export has the blobs as they are stored: of an older version, with fields of a newer
+// schema, and with what the runtime would repair. It writes nothing and sets no timer.
+func TestExportIsVerbatim(t *testing.T) {
+	memory := withNewer(&pb.MemoryBlob{TotalValueBytes: 99, Entries: []*pb.MemoryEntry{ // version 0, and a wrong total
+		withNewer(&pb.MemoryEntry{Key: "twice", Value: []byte("a"), LastAccessMs: 7}), {Key: "twice", Value: []byte("b")}, {},
+	}})
+	cache := withNewer(&pb.LlmCacheBlob{TotalResponseBytes: -1, Entries: []*pb.LlmCacheEntry{{CacheKey: "c", Response: []byte("r"), CreatedAtMs: 1}}})
+	continuation := withNewer(&pb.Continuation{Seq: 3, StepIndex: 1, PendingIntentIds: []string{"i"}, Adapter: "another", Snapshot: []byte("s"), DeadlineMs: 50_000, Escalations: 2})
+	pending := withNewer(&pb.ToolIntent{IntentId: "i", EntityKey: []byte("a"), Seq: 3, ToolName: "t", ArgsJson: "{ }", ExpiresAtMs: 9000, Kind: pb.ToolIntent_APPROVAL})
+	control := &runtimepb.KeyControl{StateSchemaVersion: 1, Seq: 4, Continuation: continuation, Pending: []*pb.ToolIntent{pending}}
+	want := encodedMessage(t, &pb.StateSnapshot{
+		StateSchemaVersion: 1, EntityKey: []byte("a"), Seq: 4, SnapshotAtMs: 6000, RequestId: "export at 6000",
+		Memory: memory, LlmCache: cache, Continuation: continuation, Pending: []*pb.ToolIntent{pending},
+	})
+	eachForm(t, func(t *testing.T, concurrency int) {
+		k := newAgentKit(t, AgentParams{Concurrency: concurrency})
+		for cell, value := range map[string]proto.Message{"control": control, "memory": memory, "llm_cache": cache} {
+			if err := k.SetValue("a", cell, proto.Clone(value)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		before := k.states()
+		k.run(exportOf("a", 6000))
+		if rpcs := k.RPCs(); rpcs.Clears != 0 || rpcs.Appends != 0 {
+			t.Errorf("an export wrote: %+v", rpcs)
+		}
+		k.advance(6000) // wake
+		if got := k.exported(); len(got) != 1 || got[0] != string(want) {
+			t.Errorf("exported %x, want %x", got, want)
+		}
+		if after := k.states(); !reflect.DeepEqual(before, after) {
+			t.Errorf("state %x, was %x", after, before)
+		}
+		k.expect()
+	})
+}
+
+// exports is a history with an export at each place.
+func exports() (all []*pb.AgentEnvelope) {
+	for i, env := range []*pb.AgentEnvelope{
+		eventFor("a", 1000, script{Count: "n", Act: []string{"t"}, Ask: []string{"u"}, Then: "suspend", Timeout: 50_000, Next: &script{Count: "n"}}),
+		eventFor("a", 1100, script{Count: "n"}), // it is deferred
+		eventFor("b", 1200, script{Put: []string{"x=1"}}),
+		resultFor(firstIntent("a"), 1300, "fine"),
+		eventFor("a", 1400, script{Put: []string{"x=1"}, Then: "fail"}),
+		eventFor("a", 1500, script{Put: []string{"x=2"}}),
+	} {
+		all = append(all, exportOf("a", int64(2000+i)), env)
+	}
+	return append(all, exportOf("a", 3000), exportOf("b", 3000), exportOf("none", 3000))
+}
+
+// An export in the midst of a bundle has what the activations before it have left, and not
+// what those after it do: it is the export that a bundle of its own would give.
+func TestExportWithinABundle(t *testing.T) {
+	eachForm(t, func(t *testing.T, concurrency int) {
+		apart := newAgentKit(t, AgentParams{Concurrency: concurrency, TTL: 1e12})
+		for _, env := range exports() {
+			apart.run(env)
+		}
+		together := newAgentKit(t, AgentParams{Concurrency: concurrency, TTL: 1e12})
+		together.run(exports()...)
+		// A bundle emits in the order of its keys.
+		want, got := apart.exported(), together.exported()
+		slices.Sort(want)
+		slices.Sort(got)
+		if len(want) != 9 || len(slices.Compact(slices.Clone(want))) != 9 || !slices.Equal(want, got) {
+			t.Errorf("in one bundle\n%q\napart\n%q", got, want)
+		}
+		if got, want := together.states(), apart.states(); !reflect.DeepEqual(got, want) {
+			t.Errorf("state %q, want %q", got, want)
+		}
+	})
+}
+
+// A history without its exports leaves the same state and has the same outputs.
+func TestExportChangesNothing(t *testing.T) {
+	eachForm(t, func(t *testing.T, concurrency int) {
+		with, without := newAgentKit(t, AgentParams{Concurrency: concurrency, TTL: 1e12}), newAgentKit(t, AgentParams{Concurrency: concurrency, TTL: 1e12})
+		for _, env := range exports() {
+			with.run(env)
+			if env.GetExportRequest() == nil {
+				without.run(env)
+			}
+		}
+		with.advance(3000)
+		without.advance(3000)
+		if got, want := with.states(), without.states(); !reflect.DeepEqual(got, want) {
+			t.Errorf("state %q, want %q", got, want)
+		}
+		with.expect(without.said()...)
+		for _, key := range []string{"a", "b", "none"} {
+			if got, want := with.armed(key), without.armed(key); !slices.Equal(got, want) {
+				t.Errorf("timers of %s: %q, want %q", key, got, want)
+			}
+		}
+	})
+}
+
+// The exports of a bundle that is retried, after a crash at any step, are the same bytes.
+func TestExportOfARetriedBundle(t *testing.T) {
+	eachForm(t, func(t *testing.T, concurrency int) {
+		undisturbed := newAgentKit(t, AgentParams{Concurrency: concurrency})
+		undisturbed.run(exports()...)
+		want := undisturbed.exported()
+		for n := 1; ; n++ {
+			k := newAgentKit(t, AgentParams{Concurrency: concurrency})
+			k.CrashAt(n)
+			err := k.try(exports()...)
+			if err != nil {
+				k.run(exports()...)
+			}
+			if got := k.exported(); !slices.Equal(got, want) {
+				t.Errorf("crash at %d: got\n%q\nwant\n%q", n, got, want)
+			}
+			if err == nil {
+				if n < 15 {
+					t.Errorf("only %d steps", n)
+				}
+				return
+			}
+			if !errors.Is(err, beamtest.ErrCrash) {
+				t.Fatal(err)
+			}
+		}
+	})
+}
+
+// What is exported is a copy: an activation that comes later changes the state and not it.
+func TestExportIsACopy(t *testing.T) {
+	eachForm(t, func(t *testing.T, concurrency int) {
+		k := newAgentKit(t, AgentParams{Concurrency: concurrency})
+		k.run(eventFor("a", 1000, script{Put: []string{"x=1"}}), exportOf("a", 1001), eventFor("a", 1002, script{Put: []string{"x=2"}}))
+		if got := k.snapshots.All()[0].Value.GetMemory().GetEntries(); len(got) != 1 || !bytes.Equal(got[0].GetValue(), []byte("1")) {
+			t.Errorf("exported %v", got)
+		}
+	})
+}
