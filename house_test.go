@@ -193,3 +193,32 @@ func TestImportRuleFinds(t *testing.T) {
 		t.Errorf("found %q in a package that keeps the rule", got)
 	}
 }
+
+// What is committed is source: a program that was built here, or what a failed test leaves
+// behind, would be in every clone for ever.
+func TestTreeHoldsSources(t *testing.T) {
+	if _, err := os.Stat(".git"); err != nil {
+		t.Skip("not a checkout of its own repository: nobody can say what is committed")
+	}
+	out, err := exec.Command("git", "ls-files", "-z").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	const most = 1 << 20
+	paths := strings.Split(strings.TrimSuffix(string(out), "\x00"), "\x00")
+	if len(paths) < 100 {
+		t.Fatalf("git knows only %d files", len(paths))
+	}
+	for _, path := range paths {
+		if info, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
+			continue // deleted, and not committed yet
+		} else if err != nil {
+			t.Fatal(err)
+		} else if info.Size() > most {
+			t.Errorf("%s has %d bytes, more than %d: remove it from the repository", path, info.Size(), most)
+		}
+		if strings.Contains(path, "/testdata/rapid/") {
+			t.Errorf("%s is what rapid leaves of a failed test: remove it, and write the case as a test", path)
+		}
+	}
+}

@@ -216,6 +216,9 @@ func TestEventsProjectMemory(t *testing.T) {
 		"numbers":               payload("[", `1e15,`, `0]`),
 		"metadata":              fill(`{"version":1,"type":"error","payload":0,"metadata":[`, `{"b":1,"a":2},`, `0]}`),
 		"why a tool failed":     fill(`{"version":1,"type":"tool_end","payload":{"error_kind":{"type":"x","a":[`, `1,`, `0]}}}`),
+		"summary of numbers":    fill(`{"version":1,"type":"agent_end","payload":{"verification_summary":[`, `1e15,`, `0]}}`),
+		"summary of members":    fill(`{"version":1,"type":"agent_end","payload":{"verification_summary":{"x":[`, `{"b":1,"a":2},`, `0]}}}`),
+		"subjects":              fill(`{"version":1,"type":"agent_end","payload":{"verification_summary":["failed",1,1,0,1,0,[],[`, `"",`, `"s"]]}}`),
 		"broken":                fill(`{"version":1,"type":"t","payload":[`, `1,`, `]}`),
 	} {
 		in := strings.NewReader(line)

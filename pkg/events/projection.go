@@ -69,7 +69,7 @@ type row struct {
 	hasData   bool  // DataJSON is the payload too
 	metadata  Value // null where there is none
 	errorKind Value // without text where there is none
-	summary   Value // canonical; without text where there is none
+	summary   Value // without text where there is none
 }
 
 // maxSources is the most sources that a type has.
@@ -151,11 +151,8 @@ func toVerificationSummary(p *row, v Value) {
 	if v.text == "" {
 		return
 	}
-	text := v.JSON()
-	p.summary = Value{text, v.deep, true}
-	var summary VerificationSummary
-	d := decoder{cursor{s: text}}
-	if err := d.object(reflect.ValueOf(&summary).Elem(), summaryShape); err == nil {
+	p.summary = v
+	if summary, ok := summaryOf(v); ok {
 		p.VerificationSummaryText = new(summary.Text())
 	}
 }

@@ -78,3 +78,46 @@ func TestDecodeProjectionRefuses(t *testing.T) {
 		t.Errorf("%v (-want +got):\n%s", err, diff)
 	}
 }
+
+// The line of a summary is that of the typed event, whose summary is read from canonical
+// text, and there is none where that cannot be read.
+func TestSummaryTextIsOfTheEvent(t *testing.T) {
+	const usage = `"usage":{"prompt_tokens":0,"completion_tokens":0,"total_tokens":0}`
+	const counts = `"report_count":1,"required_check_count":2,"pending_required_check_count":3,"failed_check_count":4,"residual_risk_count":5`
+	texts := 0
+	for _, summary := range []string{
+		`{"status":"failed",` + counts + `}`,
+		` { "status" : "failed" , ` + counts + ` , "failed_subjects" : [ "a" , "\u0062\n" ] } `,
+		`{"status":"failed","failed_subjects":["1","2","3","4","5","6","7"],` + counts + `}`,
+		`{"status":"failed","failed_subjects":["1","2","3","4","5"],` + counts + `}`,
+		`{"status":"failed","failed_subjects":["1","2","3","4","5","6",7],` + counts + `}`,
+		`{"status":"failed","failed_subjects":{},` + counts + `}`,
+		`{"status":"failed","failed_subjects":null,` + counts + `}`,
+		`{"status":"needs_review","failed_subjects":["f"],"pending_subjects":["p"],` + counts + `}`,
+		`{"status":"x","\u0073tatus":"passed","more":[1e15],` + counts + `}`,
+		`{"status":"passed","status":"x",` + counts + `}`,
+		`{"status":"passed"}`, `{}`, `[]`, `null`, `"passed"`, `7`,
+		`["failed",1,2,3,4,5]`, `["failed",1,2,3,4,5,["p"],["f"]]`, `["failed",1,2,3,4,5,[],[],0]`,
+		`["failed",1,2,3,4]`, `["failed",1,2,3,4,5,[7]]`, `["failed",1.0,2,3,4,5]`, `["failed",-1,2,3,4,5]`,
+		`["failed",1e0,2,3,4,5]`, `["failed",18446744073709551616,2,3,4,5]`, `[ "skipped" , 1 , 0 , 0 , 0 , 0 ]`,
+	} {
+		env := decode(t, `{"version":1,"type":"agent_end","payload":{"text":"",`+usage+`,"verification_summary":`+summary+`}}`)
+		got := env.Project().VerificationSummaryText
+		canonical := decode(t, `{"version":1,"type":"agent_end","payload":`+env.Payload.JSON()+`}`)
+		event, err := events.FromEnvelope(canonical)
+		switch {
+		case err != nil && got != nil:
+			t.Errorf("%s: %q, and the event fails: %v", summary, *got, err)
+		case err == nil && got == nil:
+			t.Errorf("%s: no text", summary)
+		case err == nil:
+			texts++
+			if want := event.(events.AgentEnd).VerificationSummary.Text(); *got != want {
+				t.Errorf("%s: %q, want %q", summary, *got, want)
+			}
+		}
+	}
+	if texts < 9 {
+		t.Errorf("only %d summaries have a text", texts)
+	}
+}

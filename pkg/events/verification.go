@@ -39,6 +39,78 @@ func (VerificationStatus) words() []string {
 
 var summaryShape = unions{}.object(reflect.TypeFor[VerificationSummary](), false)
 
+// summaryOf reads v as a summary of which Text is asked for. Whatever the size of v, it
+// keeps no more subjects than Text needs. Of equal members the last one counts.
+func summaryOf(v Value) (VerificationSummary, bool) {
+	fields := summaryShape.fields
+	names, found := make([]string, len(fields)), make([]string, len(fields))
+	for i, f := range fields {
+		names[i] = f.name
+	}
+	switch v.head() {
+	case '{':
+		v.members(names, found)
+	case '[':
+		c := cursor{s: v.text}
+		n := 0
+		for more := c.open(']'); more; n++ {
+			if n == len(fields) {
+				return VerificationSummary{}, false
+			}
+			found[n] = c.raw()
+			c.peek()
+			more = c.more()
+		}
+	default:
+		return VerificationSummary{}, false
+	}
+	var s VerificationSummary
+	to := reflect.ValueOf(&s).Elem()
+	for i := range fields {
+		field := to.Field(i)
+		if found[i] == "" {
+			if fields[i].missing(field) != nil {
+				return VerificationSummary{}, false
+			}
+			continue
+		}
+		if subjects, isList := field.Addr().Interface().(*[]string); isList {
+			var ok bool
+			if *subjects, ok = firstSubjects(found[i]); !ok {
+				return VerificationSummary{}, false
+			}
+			continue
+		}
+		d := decoder{cursor{s: found[i]}}
+		if d.field(field, &fields[i]) != nil {
+			return VerificationSummary{}, false
+		}
+	}
+	return s, true
+}
+
+// firstSubjects reads a list of strings, and returns the first of them: one more than a
+// text names.
+func firstSubjects(text string) (first []string, ok bool) {
+	c := cursor{s: text}
+	if c.peek() != '[' {
+		return nil, false
+	}
+	for more := c.open(']'); more; {
+		if c.peek() != '"' {
+			return nil, false
+		}
+		if len(first) <= maxSubjects {
+			first = append(first, c.str())
+		} else {
+			c.quoted()
+		}
+		c.peek()
+		more = c.more()
+	}
+	return first, true
+}
+
 // maxSubjects is how many subjects a text names; an ellipsis stands for more.
 const maxSubjects = 5
 

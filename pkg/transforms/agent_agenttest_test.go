@@ -70,7 +70,7 @@ func TestAgenttestIsRunAgent(t *testing.T) {
 			}
 		}
 		export()
-		want := kit.byKey()
+		want := kit.sent()
 		for name, texts := range want {
 			if !strings.HasSuffix(name, " outputs") { // the others have their times in them
 				for i, text := range texts {
@@ -99,11 +99,11 @@ func TestAgenttestIsRunAgent(t *testing.T) {
 	}
 }
 
-// addResult adds what went out in the form of agentKit.byKey.
+// addResult adds what went out in the form of agentKit.sent.
 func addResult(t *testing.T, all map[string][]string, out agenttest.Result) {
 	t.Helper()
 	for _, o := range out.Outputs {
-		all[o.Key+" outputs"] = append(all[o.Key+" outputs"], fmt.Sprintf("@%d %s", o.AtMS, o.Value))
+		all[o.Key+" outputs"] = append(all[o.Key+" outputs"], fmt.Sprintf("@%d %x", o.AtMS, o.Value))
 	}
 	add := func(kind string, key []byte, m proto.Message) {
 		b, err := proto.MarshalOptions{Deterministic: true}.Marshal(m)

@@ -17,6 +17,7 @@ import (
 	"github.com/beamagents/beamagents-go/pkg/activation"
 	"github.com/beamagents/beamagents-go/pkg/deadletter"
 	"github.com/beamagents/beamagents-go/pkg/state"
+	runtimepb "github.com/beamagents/beamagents-go/proto/beam_agents/runtime/v1"
 	pb "github.com/beamagents/beamagents-go/proto/beam_agents/v1"
 )
 
@@ -55,11 +56,23 @@ func newAgentBundle(h *agentHost) *agentBundle {
 	return b
 }
 
-// cancelled ends what still runs for the bundle. Nil is no bundle.
+// cancelled ends what still runs for the bundle, and forgets its sessions. Nil is no
+// bundle.
 func (b *agentBundle) cancelled() {
 	if b != nil {
-		b.fail(errors.New("transforms.RunAgent: the bundle has ended"))
+		b.fail(errEnded)
 		b.cancel()
+		b.sessions, b.order = nil, nil
+	}
+}
+
+var errEnded = errors.New("transforms.RunAgent: the bundle has ended")
+
+// endUnless ends the bundle after a call that failed, or panicked, as an emitter does:
+// nobody else tells the bundle.
+func (b *agentBundle) endUnless(ok bool) {
+	if !ok {
+		b.cancelled()
 	}
 }
 
@@ -95,8 +108,20 @@ func (b *agentBundle) element(
 		return err
 	}
 	s := b.session(key, sp)
+	atMS := env.GetEventTimeMs()
+	if b.host.hold && b.host.concurrency > 1 && !s.woken {
+		// A suspension whose deadline timer is not set yet may be from before this session, and
+		// setting wake anew replaces its hold.
+		if err := s.wait(); err != nil {
+			return err
+		}
+		if err := s.open(); err != nil {
+			return err
+		}
+		atMS = min(atMS, earliestOutput(s.k.Control))
+	}
 	s.enqueue(agentInput{env: env})
-	if err := s.settle(tp, env.GetEventTimeMs()); err != nil {
+	if err := s.settle(tp, atMS); err != nil {
 		return err
 	}
 	return b.early(ctx, out)
@@ -127,13 +152,13 @@ func (b *agentBundle) timer(
 		return err
 	}
 	s := b.session(key, sp)
-	if err := s.fired(ctx, tp, tag); err != nil {
+	if err := s.fired(ctx, tp, tag, out); err != nil {
 		return err
 	}
 	return b.early(ctx, out)
 }
 
-func (s *agentSession) fired(ctx context.Context, tp timers.Provider, tag string) error {
+func (s *agentSession) fired(ctx context.Context, tp timers.Provider, tag string, out agentOutputs) error {
 	if err := s.wait(); err != nil {
 		return err
 	}
@@ -152,6 +177,9 @@ func (s *agentSession) fired(ctx context.Context, tp timers.Provider, tag string
 		s.woken = false
 		for s.rest = s.rest || activation.Rest(s.k.Control); s.rest; {
 			if err := s.now(agentInput{tag: tag}); err != nil {
+				return err
+			}
+			if err := s.relieve(ctx, out); err != nil {
 				return err
 			}
 		}
@@ -233,6 +261,18 @@ func (s *agentSession) wake(tp timers.Provider, atMS int64) {
 	}
 	s.woken, s.holdMS = true, atMS
 	setTimer(tp, activation.WakeTag, firstTimer, atMS)
+}
+
+// earliestOutput is the earliest time, in ms, of what a key can leave without another
+// element.
+func earliestOutput(c *runtimepb.KeyControl) int64 {
+	if due, ok := activation.Deadline(c); ok {
+		return due
+	}
+	if activation.Rest(c) {
+		return c.GetDrainNowMs()
+	}
+	return math.MaxInt64
 }
 
 // noHold is for a timer that does not hold the watermark.
@@ -324,34 +364,45 @@ func (b *agentBundle) commit(ctx context.Context, sessions []*agentSession, out 
 	for _, s := range sessions {
 		s.emit(ctx, out)
 		b.held.Add(-s.held)
+		s.held = 0
 	}
 	return nil
 }
 
-// emit emits what the steps of the session have left, in order of arrival.
+// relieve commits the session, which goes on, if too much is held.
+func (s *agentSession) relieve(ctx context.Context, out agentOutputs) error {
+	if s.bundle.held.Load() <= maxHeldBytes {
+		return nil
+	}
+	if err := s.bundle.commit(ctx, []*agentSession{s}, out); err != nil {
+		return err
+	}
+	s.hold(s.base() + s.cells)
+	return nil
+}
+
+// emit counts and emits what the steps of the session have left, in order of arrival.
 func (s *agentSession) emit(ctx context.Context, out agentOutputs) {
-	for _, step := range s.steps {
-		for _, name := range step.Counters {
-			agentCounters[name].Inc(ctx, 1)
-		}
-		for _, ms := range step.DurationsMS {
-			activationMS.Update(ctx, ms)
-		}
-		for _, e := range step.Effects {
-			at := mtime.FromMilliseconds(e.AtMS)
-			switch {
-			case e.Intent != nil:
-				out.intents(at, e.Intent)
-			case e.Trace != nil:
-				out.traces(at, e.Trace)
-			case e.Snapshot != nil:
-				out.snapshots(at, e.Snapshot)
-			case e.Error != nil:
-				errorsByReason[deadletter.Reason(e.Error.GetReason())].Inc(ctx, 1)
-				out.errs(at, e.Error)
-			default:
-				out.outputs(at, s.key, e.Output)
-			}
+	for _, c := range s.counts {
+		agentCounters[c.name].Inc(ctx, c.n)
+	}
+	for _, ms := range s.spent {
+		activationMS.Update(ctx, ms)
+	}
+	for _, e := range s.effects {
+		at := mtime.FromMilliseconds(e.AtMS)
+		switch {
+		case e.Intent != nil:
+			out.intents(at, e.Intent)
+		case e.Trace != nil:
+			out.traces(at, e.Trace)
+		case e.Snapshot != nil:
+			out.snapshots(at, e.Snapshot)
+		case e.Error != nil:
+			errorsByReason[deadletter.Reason(e.Error.GetReason())].Inc(ctx, 1)
+			out.errs(at, e.Error)
+		default:
+			out.outputs(at, s.key, e.Output)
 		}
 	}
 	if s.left > 0 {
@@ -364,5 +415,5 @@ func (s *agentSession) emit(ctx context.Context, out agentOutputs) {
 			softCapWarnings.Inc(ctx, 1)
 		}
 	}
-	s.steps = nil
+	s.counts, s.spent, s.effects, s.left = nil, nil, nil, 0
 }

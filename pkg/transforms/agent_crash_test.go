@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"testing"
-	"time"
 
 	"google.golang.org/protobuf/proto"
 
@@ -63,11 +62,7 @@ func TestAgentSameWithCrashes(t *testing.T) {
 	}
 	crashes := 0
 	for seed := range seeds {
-		routes := []string{"", "drop", "resume", "escalate", "panic"}
-		params := AgentParams{
-			Agent: &scriptedAgent{Route: routes[seed%uint64(len(routes))]}, MaxDeferred: 4 + int(seed%3)*10,
-			TTL: time.Duration(seed%2) * 10 * time.Second, HoldWatermark: seed%4 == 0,
-		}
+		params := historyParams(seed)
 		h := makeHistory(t, 1000+seed, params, 1+int(seed%5), 25)
 		params.Concurrency = 1
 		want := newAgentKit(t, params)

@@ -90,7 +90,11 @@ func (f *beamagentsRunAgentFn) ProcessElement(
 	outputs func(beam.EventTime, []byte, []byte), intents func(beam.EventTime, *pb.ToolIntent), traces func(beam.EventTime, *pb.TraceEvent),
 	snapshots func(beam.EventTime, *pb.StateSnapshot), errs func(beam.EventTime, *pb.ActivationErrorRecord),
 ) error {
-	return f.bundle.element(ctx, sp, tp, key, env, agentOutputs{outputs, intents, traces, snapshots, errs})
+	b, ok := f.bundle, false
+	defer func() { b.endUnless(ok) }()
+	err := b.element(ctx, sp, tp, key, env, agentOutputs{outputs, intents, traces, snapshots, errs})
+	ok = err == nil
+	return err
 }
 
 // OnTimer has no error: a panic fails the bundle.
@@ -99,9 +103,12 @@ func (f *beamagentsRunAgentFn) OnTimer(
 	outputs func(beam.EventTime, []byte, []byte), intents func(beam.EventTime, *pb.ToolIntent), traces func(beam.EventTime, *pb.TraceEvent),
 	snapshots func(beam.EventTime, *pb.StateSnapshot), errs func(beam.EventTime, *pb.ActivationErrorRecord),
 ) {
-	if err := f.bundle.timer(ctx, sp, tp, key, timer.Tag, agentOutputs{outputs, intents, traces, snapshots, errs}); err != nil {
+	b, ok := f.bundle, false
+	defer func() { b.endUnless(ok) }()
+	if err := b.timer(ctx, sp, tp, key, timer.Tag, agentOutputs{outputs, intents, traces, snapshots, errs}); err != nil {
 		panic(err)
 	}
+	ok = true
 }
 
 // FinishBundle writes the state of all keys and emits what their activations left.

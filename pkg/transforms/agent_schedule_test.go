@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -12,7 +11,9 @@ import (
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/core/graph/mtime"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/beamagents/beamagents-go/pkg/activation"
 	"github.com/beamagents/beamagents-go/pkg/intent"
+	runtimepb "github.com/beamagents/beamagents-go/proto/beam_agents/runtime/v1"
 	pb "github.com/beamagents/beamagents-go/proto/beam_agents/v1"
 )
 
@@ -31,22 +32,26 @@ type historyOp struct {
 func makeHistory(t *testing.T, seed uint64, params AgentParams, keys, ops int) history {
 	t.Helper()
 	r := rand.New(rand.NewPCG(seed, 1))
-	params.Concurrency = 1
-	k := newAgentKit(t, params)
+	o, err := newOracle(params)
+	if err != nil {
+		t.Fatal(err)
+	}
 	var h history
 	now := int64(1000)
 	for range ops {
 		var op historyOp
 		if r.IntN(3) > 0 {
 			for range 1 + r.IntN(6) {
-				op.bundle = append(op.bundle, randomEnvelope(r, k, fmt.Sprintf("k%d", r.IntN(keys)), now-int64(r.IntN(500))+int64(r.IntN(3000))))
+				op.bundle = append(op.bundle, randomEnvelope(r, o.key(fmt.Sprintf("k%d", r.IntN(keys))), now-int64(r.IntN(500))+int64(r.IntN(3000))))
 			}
 		}
 		if len(op.bundle) == 0 || r.IntN(3) == 0 {
 			now += int64(r.IntN(4000))
 			op.advanceMS = now
 		}
-		k.apply(op)
+		if err := o.apply(op); err != nil {
+			t.Fatal(err)
+		}
 		h.ops = append(h.ops, op)
 	}
 	h.ops = append(h.ops, historyOp{advanceMS: int64(mtime.EndOfGlobalWindowTime)})
@@ -54,14 +59,9 @@ func makeHistory(t *testing.T, seed uint64, params AgentParams, keys, ops int) h
 }
 
 // randomEnvelope is an event, or an answer to one of the latest intents of the key.
-func randomEnvelope(r *rand.Rand, k *agentKit, key string, at int64) *pb.AgentEnvelope {
+func randomEnvelope(r *rand.Rand, k *oracleKey, at int64) *pb.AgentEnvelope {
 	at = max(at, 0)
-	var open []*pb.ToolIntent
-	for _, e := range k.intents.All() {
-		if string(e.Value.GetEntityKey()) == key {
-			open = append(open, e.Value)
-		}
-	}
+	open := k.intents()
 	open = open[max(0, len(open)-3):]
 	if len(open) > 0 && r.IntN(2) == 0 {
 		in := open[r.IntN(len(open))]
@@ -71,11 +71,11 @@ func randomEnvelope(r *rand.Rand, k *agentKit, key string, at int64) *pb.AgentEn
 		return resultFor(in, at, fmt.Sprint("result ", at))
 	}
 	if r.IntN(20) == 0 {
-		return &pb.AgentEnvelope{EntityKey: []byte(key), EventTimeMs: at, Payload: &pb.AgentEnvelope_ExportRequest{
+		return &pb.AgentEnvelope{EntityKey: k.Entity, EventTimeMs: at, Payload: &pb.AgentEnvelope_ExportRequest{
 			ExportRequest: &pb.AgentEnvelope_StateExportRequest{RequestId: fmt.Sprint("r", at)},
 		}}
 	}
-	return eventFor(key, at, randomScript(r, 3))
+	return eventFor(string(k.Entity), at, randomScript(r, 3))
 }
 
 func randomScript(r *rand.Rand, depth int) script {
@@ -135,67 +135,67 @@ func (k *agentKit) apply(op historyOp) {
 	}
 }
 
-// byKey are the records of each key, in their order, as texts with their bytes.
-func (k *agentKit) byKey() map[string][]string {
-	all := map[string][]string{}
-	add := func(kind, key string, at int64, m any) {
-		text, _ := m.(string)
-		if m, ok := m.(proto.Message); ok {
-			b, err := proto.MarshalOptions{Deterministic: true}.Marshal(m)
-			if err != nil {
-				k.t.Fatal(err)
-			}
-			text = fmt.Sprintf("%x", b)
-		}
-		all[key+" "+kind] = append(all[key+" "+kind], fmt.Sprintf("@%d %s", at, text))
-	}
+// sent is what has gone out.
+func (k *agentKit) sent() records {
+	r := records{}
 	for _, e := range k.outputs.All() {
-		add("outputs", e.Value.key, e.EventTime.Milliseconds(), e.Value.value)
+		r.addEffect(e.Value.key, activation.Effect{AtMS: e.EventTime.Milliseconds(), Output: []byte(e.Value.value)})
 	}
 	for _, e := range k.intents.All() {
-		add("intents", string(e.Value.GetEntityKey()), e.EventTime.Milliseconds(), e.Value)
+		r.addEffect(string(e.Value.GetEntityKey()), activation.Effect{AtMS: e.EventTime.Milliseconds(), Intent: e.Value})
 	}
 	for _, e := range k.traces.All() {
-		add("traces", string(e.Value.GetEntityKey()), e.EventTime.Milliseconds(), e.Value)
+		r.addEffect(string(e.Value.GetEntityKey()), activation.Effect{AtMS: e.EventTime.Milliseconds(), Trace: e.Value})
 	}
 	for _, e := range k.snapshots.All() {
-		add("snapshots", string(e.Value.GetEntityKey()), e.EventTime.Milliseconds(), e.Value)
+		r.addEffect(string(e.Value.GetEntityKey()), activation.Effect{AtMS: e.EventTime.Milliseconds(), Snapshot: e.Value})
 	}
 	for _, e := range k.errs.All() {
-		add("errors", string(e.Value.GetEntityKey()), e.EventTime.Milliseconds(), e.Value)
+		r.addEffect(string(e.Value.GetEntityKey()), activation.Effect{AtMS: e.EventTime.Milliseconds(), Error: e.Value})
 	}
-	return all
+	return r
 }
 
-// compare reports the first difference to another run of the same history.
+// records are what has gone out and what is stored.
+func (k *agentKit) records() records {
+	k.t.Helper()
+	r := k.sent()
+	for _, key := range k.Keys() {
+		var waiting []*runtimepb.DeferredEvent
+		for _, v := range k.values(key, "deferred") {
+			waiting = append(waiting, v.(*runtimepb.DeferredEvent))
+		}
+		r.addState(key, k.control(key), one[*pb.MemoryBlob](k.values(key, "memory")), one[*pb.LlmCacheBlob](k.values(key, "llm_cache")), waiting)
+	}
+	return r
+}
+
+func (k *agentKit) values(key, cell string) []any {
+	k.t.Helper()
+	values, err := k.Values(key, cell)
+	if err != nil {
+		k.t.Fatal(err)
+	}
+	return values
+}
+
+func one[M any](values []any) (m M) {
+	if len(values) > 0 {
+		m = values[0].(M)
+	}
+	return m
+}
+
+// compare reports the first difference to another run of the same history: in what went
+// out, and in any byte of state.
 func (k *agentKit) compare(name string, want *agentKit) {
 	k.t.Helper()
-	got, wanted := k.byKey(), want.byKey()
-	maps.Copy(got, statesOf(k))
-	maps.Copy(wanted, statesOf(want))
-	names := slices.Sorted(maps.Keys(wanted))
-	for key := range got {
-		if _, ok := wanted[key]; !ok {
-			names = append(names, key)
-		}
+	if d := k.records().difference(want.records()); d != "" {
+		k.t.Errorf("%s: %s", name, d)
 	}
-	for _, key := range names {
-		for i := range max(len(got[key]), len(wanted[key])) {
-			g, w := at(got[key], i), at(wanted[key], i)
-			if g != w {
-				k.t.Errorf("%s: %s, number %d:\ngot  %.600s\nwant %.600s", name, key, i, g, w)
-				return
-			}
-		}
+	if got, want := k.states(), want.states(); !maps.Equal(got, want) {
+		k.t.Errorf("%s: state\n%x\nwant\n%x", name, got, want)
 	}
-}
-
-func statesOf(k *agentKit) map[string][]string {
-	all := map[string][]string{}
-	for name, b := range k.states() {
-		all["state "+name] = []string{fmt.Sprintf("%x", b)}
-	}
-	return all
 }
 
 func at(list []string, i int) string {
@@ -216,49 +216,77 @@ func (h history) String() string {
 	return text.String()
 }
 
-// Outputs of each key in their order, and all state bytes, are the same for every
-// Concurrency, under delays, with early commits, and with a crash and a retry anywhere.
-func TestAgentSameForEverySchedule(t *testing.T) {
-	seeds := uint64(100)
-	if testing.Short() {
-		seeds = 10
+// historyParams are the parameters of the history of a seed.
+func historyParams(seed uint64) AgentParams {
+	routes := []string{"", "drop", "resume", "escalate", "panic"}
+	params := AgentParams{
+		Agent:       &scriptedAgent{Route: routes[seed%uint64(len(routes))]},
+		MaxDeferred: 4 + int(seed%3)*10, TTL: time.Duration(seed%2) * 10 * time.Second,
+		HoldWatermark: seed%4 == 0,
 	}
+	if seed%7 == 0 {
+		params.MaxActivationsPerHour = 12
+	}
+	return params
+}
+
+// What goes out for each key, in its order, and what is stored, is what the oracle says,
+// and all bytes of state are the same: for every Concurrency, under delays, with early
+// commits, and with both providers.
+func TestAgentSameForEverySchedule(t *testing.T) {
+	seeds := uint64(120)
+	if testing.Short() {
+		seeds = 20
+	}
+	checkSchedules(t, 0, seeds)
+}
+
+func checkSchedules(t *testing.T, from, seeds uint64) {
+	t.Helper()
 	defer func(old int64) { maxHeldBytes = old }(maxHeldBytes)
 	normal := maxHeldBytes
-	for seed := range seeds {
-		routes := []string{"", "drop", "resume", "escalate", "panic"}
-		params := AgentParams{
-			Agent:       &scriptedAgent{Route: routes[seed%uint64(len(routes))]},
-			MaxDeferred: 4 + int(seed%3)*10, TTL: time.Duration(seed%2) * 10 * time.Second,
-			HoldWatermark: seed%4 == 0,
-		}
-		if seed%7 == 0 {
-			params.MaxActivationsPerHour = 12
-		}
-		maxHeldBytes = normal
+	forms := []struct {
+		concurrency int
+		held        int64
+		jitter      int
+		sdk         bool
+	}{
+		{1, normal, 0, false}, {1, 64 << 10, 0, false}, {1, 1, 0, true}, {2, normal, 0, false}, {16, normal, 200, false},
+		{16, 64 << 10, 0, true}, {64, 1, 200, false},
+	}
+	for seed := from; seed < from+seeds; seed++ {
+		params := historyParams(seed)
 		h := makeHistory(t, seed, params, 1+int(seed%5), 25)
-		params.Concurrency = 1
-		want := newAgentKit(t, params)
-		for _, op := range h.ops {
-			want.apply(op)
+		o, err := newOracle(params)
+		if err != nil {
+			t.Fatal(err)
 		}
-		for _, form := range []struct {
-			concurrency int
-			held        int64
-			jitter      int
-		}{
-			{1, 64 << 10, 0}, {1, 1, 0}, {2, normal, 0}, {16, normal, 200}, {16, 64 << 10, 0}, {64, 1, 200},
-		} {
+		for _, op := range h.ops {
+			if err := o.apply(op); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want := o.records()
+		var first map[string]string
+		for _, form := range forms {
 			p := params
 			p.Concurrency, maxHeldBytes = form.concurrency, form.held
 			jittered := *params.Agent.(*scriptedAgent)
 			jittered.Jitter = form.jitter
 			p.Agent = &jittered
 			k := newAgentKit(t, p)
+			k.SDK = form.sdk
 			for _, op := range h.ops {
 				k.apply(op)
 			}
-			k.compare(fmt.Sprintf("seed %d, %+v", seed, form), want)
+			if d := k.records().difference(want); d != "" {
+				t.Errorf("seed %d, %+v: %s", seed, form, d)
+			}
+			if first == nil {
+				first = k.states()
+			} else if got := k.states(); !maps.Equal(got, first) {
+				t.Errorf("seed %d, %+v: state\n%x\nwant\n%x", seed, form, got, first)
+			}
 			if t.Failed() {
 				t.Logf("the history of seed %d:\n%v", seed, h)
 				return

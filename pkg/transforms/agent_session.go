@@ -19,8 +19,12 @@ import (
 	pb "github.com/beamagents/beamagents-go/proto/beam_agents/v1"
 )
 
-// sessionBytes is what a session costs besides what it holds.
-const sessionBytes = 2 << 10
+// What a session, an input and a record cost besides the bytes of their content.
+const (
+	sessionBytes = 2 << 10
+	inputBytes   = 256
+	effectBytes  = 256
+)
 
 // maxAbandoned is how many activations of a worker process may go on after their end.
 const maxAbandoned = 64
@@ -37,7 +41,7 @@ type agentSession struct {
 	control  state.Control
 	memory   state.Memory
 	cache    state.ReplayCache
-	deferred state.Deferred
+	deferred deferredEvents
 
 	handle    *state.Handle[*runtimepb.KeyControl]
 	memHandle *state.MemoryHandle
@@ -55,11 +59,18 @@ type agentSession struct {
 	changed sync.Cond
 	queue   []agentInput
 	busy    bool
-	steps   []activation.Step
+	effects []activation.Effect
+	counts  []agentCount
 	spent   []int64 // ms of activations
 	left    int     // activations that ignore the end of their time
 	held    int64   // bytes that count for the bundle
 	cells   int64   // bytes of them that are state
+}
+
+// agentCount is by how much a counter grows.
+type agentCount struct {
+	name string
+	n    int64
 }
 
 // notArmed says that no deadline timer is set, as far as the session knows.
@@ -73,17 +84,20 @@ type agentInput struct {
 
 func (in agentInput) bytes() int64 {
 	if in.env == nil {
-		return 0
+		return inputBytes
 	}
-	return int64(proto.Size(in.env))
+	return inputBytes + int64(proto.Size(in.env))
 }
 
 func newAgentSession(b *agentBundle, key []byte, sp beamstate.Provider) *agentSession {
 	s := &agentSession{bundle: b, key: bytes.Clone(key), sp: sp, armedMS: notArmed}
 	s.changed.L = &s.mu
-	s.hold(sessionBytes)
+	s.hold(s.base())
 	return s
 }
+
+// base is what the session holds before it has opened a cell.
+func (s *agentSession) base() int64 { return sessionBytes + int64(len(s.key)) }
 
 // hold counts bytes that the session holds from here on.
 func (s *agentSession) hold(n int64) {
@@ -181,31 +195,45 @@ func (s *agentSession) take(in agentInput) (err error) {
 	if err != nil {
 		return fmt.Errorf("transforms.RunAgent: agent %q, key %q: %w", s.bundle.host.Name, s.key, err)
 	}
-	var out int64
+	var more int64
 	for _, e := range step.Effects {
-		out += effectBytes(e)
+		more += bytesOf(e)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.steps = append(s.steps, step)
+	s.effects = append(s.effects, step.Effects...)
+	s.spent = append(s.spent, step.DurationsMS...)
+	for _, name := range step.Counters {
+		s.count(name)
+	}
 	s.rest = step.Rest
-	s.hold(out - in.bytes() + s.grown())
+	s.hold(more + int64(8*len(step.DurationsMS)) - in.bytes() + s.grown())
 	return nil
 }
 
-func effectBytes(e activation.Effect) int64 {
-	n := len(e.Output) + 64
+func (s *agentSession) count(name string) {
+	for i := range s.counts {
+		if s.counts[i].name == name {
+			s.counts[i].n++
+			return
+		}
+	}
+	s.counts = append(s.counts, agentCount{name, 1})
+}
+
+func bytesOf(e activation.Effect) int64 {
+	n := len(e.Output)
 	switch {
 	case e.Intent != nil:
-		n += proto.Size(e.Intent)
+		n = proto.Size(e.Intent)
 	case e.Trace != nil:
-		n += proto.Size(e.Trace)
+		n = proto.Size(e.Trace)
 	case e.Snapshot != nil:
-		n += proto.Size(e.Snapshot)
+		n = proto.Size(e.Snapshot)
 	case e.Error != nil:
-		n += proto.Size(e.Error)
+		n = proto.Size(e.Error)
 	}
-	return int64(n)
+	return effectBytes + int64(n)
 }
 
 // open reads the control of the key, once.
@@ -222,9 +250,9 @@ func (s *agentSession) open() error {
 		control = new(runtimepb.KeyControl)
 	}
 	s.handle, s.found = handle, found
-	deferred := s.deferred.Open(s.sp)
+	s.deferred.DeferredHandle = new(state.Deferred).Open(s.sp)
 	s.k = activation.Key{
-		Entity: s.key, Control: control, Deferred: deferred,
+		Entity: s.key, Control: control, Deferred: &s.deferred,
 		Memory: s.openMemory, Cache: s.openCache, Stored: s.stored, Call: s.call, Measure: s.measure,
 	}
 	if due, ok := activation.Deadline(control); ok {
@@ -257,7 +285,7 @@ func (s *agentSession) openCache() (*replay.Cache, error) {
 
 // grown is by how much the cells have grown since it was last asked.
 func (s *agentSession) grown() int64 {
-	n := int64(proto.Size(s.k.Control))
+	n := int64(proto.Size(s.k.Control)) + s.deferred.bytes
 	if s.memHandle != nil {
 		n += int64(s.memHandle.BlobBytes())
 	}
@@ -347,5 +375,34 @@ func (s *agentSession) write() error {
 			return err
 		}
 	}
-	return s.deferred.Open(s.sp).Commit()
+	return s.deferred.Commit()
+}
+
+// deferredEvents is the bag of a session, which knows what it holds in memory.
+type deferredEvents struct {
+	*state.DeferredHandle
+
+	bytes int64
+}
+
+// Events is activation.Deferred's.
+func (d *deferredEvents) Events() ([]*runtimepb.DeferredEvent, error) {
+	events, err := d.DeferredHandle.Events()
+	d.bytes = 0
+	for _, e := range events {
+		d.bytes += inputBytes + int64(proto.Size(e))
+	}
+	return events, err
+}
+
+// Add is activation.Deferred's.
+func (d *deferredEvents) Add(e *runtimepb.DeferredEvent) error {
+	d.bytes += inputBytes + int64(proto.Size(e))
+	return d.DeferredHandle.Add(e)
+}
+
+// Clear is activation.Deferred's.
+func (d *deferredEvents) Clear() {
+	d.bytes = 0
+	d.DeferredHandle.Clear()
 }

@@ -211,15 +211,17 @@ func (e *envelopeFile) readLines() error {
 		if number == 1 && part == 1 {
 			line = bytes.TrimPrefix(line, byteOrderMark)
 		}
-		line = bytes.TrimRight(line, "\r\n")
+		if !more {
+			line = bytes.TrimRight(line, "\r\n")
+		}
 		place := fmt.Sprintf("line %d", number)
 		switch {
-		case len(bytes.TrimSpace(line)) == 0:
-		case more || part > 1:
+		case (more || part > 1) && len(line) > 0: // a blank part, too: it may be within a string
 			text := fmt.Sprintf("a line of more than %d bytes, the limit of an envelope is %d; part %d", 2*e.limit, e.limit, part)
 			if err := e.deadLetter(deadletter.Oversize, place, text, nil, line); err != nil {
 				return err
 			}
+		case len(bytes.TrimSpace(line)) == 0:
 		default:
 			env, code, text := parseLine(line, e.limit)
 			if err := e.usable(env, code, place, text, line); err != nil {

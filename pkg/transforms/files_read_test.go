@@ -188,12 +188,14 @@ func TestWhatAFileClaimsTakesNoMemory(t *testing.T) {
 		most int
 	}{
 		"line":      {".jsonl", nil, 'x', 2*limit + 16},
+		"blanks":    {".jsonl", nil, ' ', 2*limit + 16},
+		"returns":   {".jsonl", nil, '\r', 2*limit + 16},
 		"message":   {".binpb", binary.AppendUvarint(nil, size), 'x', limit + binary.MaxVarintLen64},
 		"no length": {".binpb", nil, 0xff, limit + binary.MaxVarintLen64},
 	} {
 		var held, most int
 		e := &envelopeFile{
-			r: bufio.NewReaderSize(io.MultiReader(strings.NewReader(string(tc.head)), io.LimitReader(filler(tc.fill), size)), 16), limit: limit,
+			r: bufio.NewReaderSize(io.MultiReader(strings.NewReader(string(tc.head)), io.LimitReader(filler(tc.fill), size-1), strings.NewReader("x")), 16), limit: limit,
 			emit: func(*pb.AgentEnvelope) { t.Errorf("%s: an envelope", name) },
 			deadLetter: func(_ deadletter.Code, _, _ string, _, input []byte) error {
 				held, most = held+len(input), max(most, len(input))

@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"strconv"
 
 	"github.com/beamagents/beamagents-go/pkg/intent"
 )
@@ -43,7 +44,7 @@ func sample() []byte {
 	}
 	result := func(customer string, seq int64, step uint32) {
 		line(customer, "tool_result", map[string]any{
-			"intent_id": intent.ID([]byte(customer), seq, step), "seq": fmt.Sprint(seq), "status": "OK",
+			"intent_id": intent.ID([]byte(customer), seq, step), "seq": strconv.FormatInt(seq, 10), "status": "OK",
 		})
 	}
 
