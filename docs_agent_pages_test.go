@@ -29,7 +29,69 @@ var agentPages = []string{"docs/agents.md", "docs/suspensions.md", "docs/guarant
 func TestAgentPagesSnippets(t *testing.T) {
 	quickstart := readText(t, "examples/quickstart/refunds.go") + readText(t, "examples/quickstart/main.go")
 	files := map[string]string{
-		// What the page on concurrency leaves to its reader.
+		// The tests that hold the pages to what they say, and what they leave to the reader.
+		"agents/desk_test.go": `package desk
+
+import (
+	"testing"
+	"time"
+
+	"github.com/beamagents/beamagents-go/pkg/agenttest"
+	pb "github.com/beamagents/beamagents-go/proto/beam_agents/v1"
+)
+
+func TestDesk(t *testing.T) {
+	agenttest.Everywhere(t, agenttest.AgentParams{Name: "desk", Agent: &Desk{Index: "docs"}}, func(r *agenttest.Runtime) {
+		k := r.Key("customer-1")
+		search := k.Event(question{"q1", "opening hours?"}).Intent("search")
+		if out := k.Event(question{"q1", "opening hours?"}); len(out.Intents) > 0 {
+			t.Errorf("delivered twice, and run twice:\n%v", out)
+		}
+		if out := k.Answer(search, pb.ToolResult_OK, "9 to 5"); string(out.Outputs[0].Value) != "9 to 5" {
+			t.Errorf("answered:\n%v", out)
+		}
+		k.Event(question{"q2", "address?"})
+		if out := r.Wait(time.Minute); string(out.Outputs[0].Value) != "the search took too long" {
+			t.Errorf("at the deadline:\n%v", out)
+		}
+		if c, _ := agenttest.Memory[customer](k, "customer"); c.Questions != 2 {
+			t.Errorf("the customer has asked %d questions", c.Questions)
+		}
+	})
+}
+`,
+		"suspensions/refunds_test.go": `package refunds
+
+import (
+	"testing"
+	"time"
+
+	"github.com/beamagents/beamagents-go/pkg/agent"
+	"github.com/beamagents/beamagents-go/pkg/agenttest"
+)
+
+// runs returns the arguments that alice approves, and those that run.
+func runs(t *testing.T, before, after agent.Agent) (approved, run string) {
+	r := agenttest.New(t, agenttest.AgentParams{Name: "refunds", Agent: before})
+	k := r.Key("customer-1")
+	asked := k.Event(order{Cents: 5000}).Intent("refund")
+	r.Wait(time.Hour)
+	r.Deploy(agenttest.AgentParams{Name: "refunds", Agent: after})
+	return asked.GetArgsJson(), k.Approve(asked, "alice").Intent("refund").GetArgsJson()
+}
+
+func TestExact(t *testing.T) {
+	if approved, run := runs(t, &Exact{100}, &Exact{2000}); approved != "{\"cents\":4900}" || run != approved {
+		t.Errorf("alice has approved %s, and %s runs", approved, run)
+	}
+}
+
+func TestAnew(t *testing.T) {
+	if approved, run := runs(t, &Anew{Exact{100}}, &Anew{Exact{2000}}); approved != "{\"cents\":4900}" || run != "{\"cents\":3000}" {
+		t.Errorf("alice has approved %s, and %s runs", approved, run)
+	}
+}
+`,
 		"concurrency/model.go": `package writer
 
 import "context"
@@ -67,8 +129,8 @@ func TestWriter(t *testing.T) {
 			}
 		}
 	}
-	for _, name := range []string{
-		"agents/desk.go", "agents/desk_test.go", "suspensions/refunds.go", "suspensions/refunds_test.go", "concurrency/writer.go",
+	for _, name := range []string{ // their tests would not compile without them
+		"agents/desk.go", "suspensions/refunds.go", "concurrency/writer.go",
 	} {
 		if files[name] == "" {
 			t.Fatalf("there is no %s", name)
