@@ -47,8 +47,8 @@ func (s *stepper) approval(env *pb.AgentEnvelope, decision *pb.AgentEnvelope_App
 	case decided >= s.c.Continuation.GetDeadlineMs():
 		code = deadletter.ApprovalTooLate
 		text = fmt.Sprintf("decided at %d, the deadline of the suspension was %d", decided, s.c.Continuation.GetDeadlineMs())
-	case decided >= in.GetExpiresAtMs():
-		code, text = deadletter.ApprovalTooLate, fmt.Sprintf("decided at %d, the intent expired at %d", decided, in.GetExpiresAtMs())
+	case decided >= s.expiry(in):
+		code, text = deadletter.ApprovalTooLate, fmt.Sprintf("decided at %d, the intent expired at %d", decided, s.expiry(in))
 	}
 	if code != "" {
 		return s.orphan(env, id, code, text)
@@ -92,6 +92,18 @@ func (s *stepper) answered(in *pb.ToolIntent) *pb.ToolIntent {
 		}
 	}
 	return in
+}
+
+// expiry is when a question that was asked of humans expires: with the latest of the
+// intents that ask it. So an escalation can be answered on the first channel as well.
+func (s *stepper) expiry(in *pb.ToolIntent) int64 {
+	asked, latest := s.answered(in).GetIntentId(), in.GetExpiresAtMs()
+	for _, p := range s.c.Pending {
+		if s.answered(p).GetIntentId() == asked {
+			latest = max(latest, p.GetExpiresAtMs())
+		}
+	}
+	return latest
 }
 
 func (s *stepper) isEscalation(in *pb.ToolIntent) bool {

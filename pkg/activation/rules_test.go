@@ -838,6 +838,28 @@ func TestRule24ExactArguments(t *testing.T) {
 	}
 }
 
+// An escalation keeps the question open on the first channel, too, whose intent has expired
+// at the deadline that was escalated. Another question stays expired.
+func TestRule24OriginalAfterItsExpiry(t *testing.T) {
+	for answer, want := range map[int]string{0: "tool a {}", 1: "approval_too_late", 2: "tool a {}"} {
+		w := newScripted(t)
+		w.event(1000, `expire 5000; ask a {}; ask b {}; suspend 5000 | @escalate boss 5000 2; if-approved`)
+		w.timeout()
+		asked := w.intents()
+		if len(asked) != 3 || asked[0].GetExpiresAtMs() != 6000 || asked[2].GetExpiresAtMs() != 11_000 {
+			t.Fatalf("asked for %v", asked)
+		}
+		w.approve(7000, 7000, asked[answer].GetIntentId(), true)
+		if got := strings.Join(say(w.last), " "); !strings.Contains(got, want) {
+			t.Errorf("answer %d: %q, want %s", answer, got, want)
+		}
+		w.approve(11_000, 11_000, asked[2].GetIntentId(), true)
+		if got := strings.Join(say(w.last), " "); !strings.Contains(got, "orphaned_result") {
+			t.Errorf("answer %d, then one at the deadline: %q", answer, got)
+		}
+	}
+}
+
 // An escalation stands for one approval. Another one of the same call is of its own.
 func TestRule24TwoApprovals(t *testing.T) {
 	script := `ask a {}; ask b {}; ask a {}; suspend 5000 | @escalate boss 5000 2; note; if-approved; suspend 5000 | @escalate boss 5000 2; note; if-approved; again 5000`

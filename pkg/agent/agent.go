@@ -188,10 +188,9 @@ func Drop(reason string) Route { return Route{Kind: DropRoute, Reason: reason} }
 
 // Escalate asks again: an intent for the same tool and arguments as the oldest approval
 // that was not answered, with a new id, goes out with the channel, 1 to 4,096 bytes, in its
-// trace event, and the suspension goes on for timeout, at least 1 ms. Either intent can be
-// answered as long as it has not expired: set [Activation.ExpireIntentsAfter] to more than
-// the first timeout to keep the first one open. After limit escalations, 1 to
-// [MaxEscalations], the suspension ends like Deny with [DefaultTimeoutOutput].
+// trace event, and the suspension goes on for timeout, at least 1 ms. Until then either
+// intent can be answered, once. After limit escalations, 1 to [MaxEscalations], the
+// suspension ends like Deny with [DefaultTimeoutOutput].
 func Escalate(channel string, timeout time.Duration, limit int) Route {
 	return Route{Kind: EscalateRoute, Channel: channel, Timeout: timeout, Max: limit}
 }

@@ -3,6 +3,7 @@ package transforms
 import (
 	"cmp"
 	"errors"
+	"flag"
 	"fmt"
 	"reflect"
 	"time"
@@ -130,7 +131,7 @@ func RunAgent(s beam.Scope, params AgentParams, col beam.PCollection) Agents {
 func TryRunAgent(s beam.Scope, params AgentParams, col beam.PCollection) (Agents, error) {
 	fn, err := newRunAgentFn(params)
 	if err == nil {
-		err = checkAgentInput(col)
+		err = errors.Join(checkAgentInput(col), checkAgentRunner())
 	}
 	if err != nil {
 		return Agents{}, fmt.Errorf("transforms.RunAgent: %w", err)
@@ -140,6 +141,16 @@ func TryRunAgent(s beam.Scope, params AgentParams, col beam.PCollection) (Agents
 		return Agents{}, fmt.Errorf("transforms.RunAgent: %w", err)
 	}
 	return Agents{Outputs: out[0], Intents: out[1], Traces: out[2], Snapshots: out[3], Errors: out[4]}, nil
+}
+
+// checkAgentRunner looks at the flag --runner, if the program has parsed it: the legacy
+// direct runner dereferences nil when it comes to a DoFn with state.
+func checkAgentRunner() error {
+	runner := flag.Lookup("runner")
+	if runner != nil && (runner.Value.String() == "direct" || runner.Value.String() == "DirectRunner") {
+		return fmt.Errorf("--runner=%s has no state and no timers; use --runner=prism, the embedded runner", runner.Value)
+	}
+	return nil
 }
 
 func checkAgentInput(col beam.PCollection) error {

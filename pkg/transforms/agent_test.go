@@ -3,6 +3,7 @@ package transforms
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"reflect"
 	"runtime"
@@ -104,6 +105,19 @@ func TestRunAgentRefuses(t *testing.T) {
 	} {
 		if _, err := TryRunAgent(s, good(), col); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want %q", err, want)
+		}
+	}
+	for _, runner := range []string{"direct", "DirectRunner"} {
+		old := flag.Lookup("runner").Value.String()
+		if err := flag.Set("runner", runner); err != nil {
+			t.Fatal(err)
+		}
+		_, err := TryRunAgent(s, good(), KeyByEntity(s, beam.Create(s, new(pb.AgentEnvelope))))
+		if err == nil || !strings.Contains(err.Error(), "use --runner=prism") {
+			t.Errorf("error %v", err)
+		}
+		if err := flag.Set("runner", old); err != nil {
+			t.Fatal(err)
 		}
 	}
 	func() {
