@@ -219,6 +219,7 @@ func TestEventsProjectMemory(t *testing.T) {
 		"summary of numbers":    fill(`{"version":1,"type":"agent_end","payload":{"verification_summary":[`, `1e15,`, `0]}}`),
 		"summary of members":    fill(`{"version":1,"type":"agent_end","payload":{"verification_summary":{"x":[`, `{"b":1,"a":2},`, `0]}}}`),
 		"subjects":              fill(`{"version":1,"type":"agent_end","payload":{"verification_summary":["failed",1,1,0,1,0,[],[`, `"",`, `"s"]]}}`),
+		"one subject":           fill(`{"version":1,"type":"agent_end","payload":{"verification_summary":["failed",1,1,0,1,1,[],["`, `x`, `"]]}}`),
 		"broken":                fill(`{"version":1,"type":"t","payload":[`, `1,`, `]}`),
 	} {
 		in := strings.NewReader(line)

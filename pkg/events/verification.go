@@ -74,7 +74,7 @@ func summaryOf(v Value) (VerificationSummary, bool) {
 			}
 			continue
 		}
-		if subjects, isList := field.Addr().Interface().(*[]string); isList {
+		if subjects, isList := reflect.TypeAssert[*[]string](field.Addr()); isList {
 			var ok bool
 			if *subjects, ok = firstSubjects(found[i]); !ok {
 				return VerificationSummary{}, false
@@ -117,28 +117,33 @@ const maxSubjects = 5
 // Text returns the summary in one line. Subjects keep their order.
 func (s VerificationSummary) Text() string {
 	tail := counted(s.ReportCount, "report") + ", " + counted(s.RequiredCheckCount, "required check") + "."
-	var text string
+	parts := []string{"Verification "} // joined once, since a subject may be large
 	switch s.Status {
 	case VerificationPassed:
-		text = "passed: " + tail
+		parts = append(parts, "passed: ", tail)
 	case VerificationFailed:
-		text = "failed: " + about(s.FailedCheckCount, "failed check", "failed report", s.FailedSubjects) + tail
+		parts = append(parts, "failed: ")
+		parts = append(parts, about(s.FailedCheckCount, "failed check", "failed report", s.FailedSubjects)...)
+		parts = append(parts, tail)
 	case VerificationNeedsReview:
-		text = "needs review: " + about(s.PendingRequiredCheckCount, "pending required check", "review required", s.PendingSubjects) + tail
+		parts = append(parts, "needs review: ")
+		parts = append(parts, about(s.PendingRequiredCheckCount, "pending required check", "review required", s.PendingSubjects)...)
+		parts = append(parts, tail)
 	default:
-		text = "skipped: no reports."
+		reports := "no reports"
 		if s.ReportCount > 0 {
-			text = "skipped: " + counted(s.ReportCount, "report") + "."
+			reports = counted(s.ReportCount, "report")
 		}
+		parts = append(parts, "skipped: ", reports, ".")
 	}
 	if s.ResidualRiskCount > 0 {
-		text += " Residual risks: " + strconv.FormatUint(s.ResidualRiskCount, 10) + "."
+		parts = append(parts, " Residual risks: ", strconv.FormatUint(s.ResidualRiskCount, 10), ".")
 	}
-	return "Verification " + text
+	return strings.Join(parts, "")
 }
 
 // about returns what a summary is about, up to and with the full stop.
-func about(count uint64, noun, without string, subjects []string) string {
+func about(count uint64, noun, without string, subjects []string) []string {
 	what := without
 	if count > 0 {
 		what = counted(count, noun)
@@ -147,10 +152,10 @@ func about(count uint64, noun, without string, subjects []string) string {
 	if len(subjects) > maxSubjects {
 		subjects, more = subjects[:maxSubjects], ", ..."
 	}
-	if joined := strings.Join(subjects, ", ") + more; joined != "" {
-		what += " across subjects: " + joined
+	if joined := strings.Join(subjects, ", "); joined != "" || more != "" {
+		return []string{what, " across subjects: ", joined, more, ". "}
 	}
-	return what + ". "
+	return []string{what, ". "}
 }
 
 func counted(n uint64, noun string) string {

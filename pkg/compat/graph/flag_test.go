@@ -170,6 +170,9 @@ func TestFlagNeverRunsTheJob(t *testing.T) {
 				{"--fingerprint"},
 				{"run", "--fingerprint="},
 				{"run", "--fingerprint"},
+				{"--fingerprint", "--other", "x"},
+				{"--fingerprint", "--", "f.json"},
+				{"run", "--fingerprint=--other"},
 			} {
 				if stdout, written, status := call(args...); written || status == 0 || stdout != "" {
 					t.Errorf("%q: status %d, written: %v, %q; want a refusal", args, status, written, stdout)

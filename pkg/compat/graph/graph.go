@@ -64,10 +64,16 @@ func (v *fileValue) String() string { return v.name }
 // must not run its job.
 func (v *fileValue) Set(name string) error {
 	v.name, v.given = name, true
-	if name == "" {
+	if !namesFile(name) {
+		v.name = ""
 		return errNoFile
 	}
 	return nil
+}
+
+// namesFile tells a FILE from another flag: then FILE was forgotten.
+func namesFile(arg string) bool {
+	return arg == "-" || arg != "" && arg[0] != '-'
 }
 
 var errNoFile = errors.New("no file is named: write --fingerprint FILE, or --fingerprint - for standard output")
@@ -79,7 +85,8 @@ var errNoFile = errors.New("no file is named: write --fingerprint FILE, or --fin
 //
 // The flag is found wherever it stands before an argument "--", behind other arguments,
 // too, and whether the program parses its flags with package flag, with another package
-// or not at all. Without FILE, or with an empty one, the program ends with status 2. No
+// or not at all. Without FILE, with an empty one, or with another flag in its place, the
+// program ends with status 2: a file -x is written ./-x. No
 // spelling of the flag lets the job run. The flag is in flag.CommandLine; a parser that
 // refuses flags that it does not know must be told of it (docs/updates.md).
 func WriteIfAsked(p *beam.Pipeline) {
@@ -108,9 +115,11 @@ func fileArgument(args []string) (name string, given bool) {
 		if flagName != "-fingerprint" && flagName != "--fingerprint" {
 			continue
 		}
-		// What follows is another flag if it begins with a dash: then FILE was forgotten.
-		if !hasValue && i+1 < len(args) && (args[i+1] == "-" || !strings.HasPrefix(args[i+1], "-")) {
+		if !hasValue && i+1 < len(args) {
 			value = args[i+1]
+		}
+		if !namesFile(value) {
+			value = ""
 		}
 		return value, true
 	}
