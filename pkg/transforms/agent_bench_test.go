@@ -45,10 +45,13 @@ type benchAgent struct {
 	Do      string // nothing, write, suspend, memory
 	Bytes   int    // of memory
 	SleepMS int    // of a model call
+	SlowMS  int    // of a model call of the key "slow"
 }
 
 func (a *benchAgent) Run(_ context.Context, act *agent.Activation) (agent.Outcome, error) {
-	if a.SleepMS > 0 {
+	if a.SlowMS > 0 && string(act.Key()) == "slow" {
+		time.Sleep(time.Duration(a.SlowMS) * time.Millisecond)
+	} else if a.SleepMS > 0 {
 		time.Sleep(time.Duration(a.SleepMS) * time.Millisecond)
 	}
 	switch {
@@ -137,58 +140,74 @@ func (k *benchBundle) bundle(envelopes ...*pb.AgentEnvelope) {
 	}
 }
 
-// BenchmarkAgent: activations without a runner. bundle=100 is an activation of a bundle of
-// a hundred of one key, bundle=1 one with its bundle, reads, writes and all.
+// BenchmarkAgent: activations without a runner. An operation is a bundle, with its reads
+// and writes, but for those of 100, where it is one of a hundred activations of a bundle of
+// one key. Beside it stand the rules alone, which keep all state in memory, and for a
+// commit the cell alone, which writes the same bytes.
 func BenchmarkAgent(b *testing.B) {
 	env := &pb.AgentEnvelope{EntityKey: []byte("customer-0001"), EventTimeMs: 1000, Payload: &pb.AgentEnvelope_ExternalEvent{ExternalEvent: []byte(`{"n":1}`)}}
 	hundred := slices.Repeat([]*pb.AgentEnvelope{env}, 100)
-	for _, sdk := range []bool{false, true} {
-		provider := "kit"
-		if sdk {
-			provider = "sdk"
+	perActivation := func(b *testing.B) {
+		b.Helper()
+		b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(100*b.N), "ns/activation")
+	}
+	for _, provider := range []string{"kit", "sdk"} {
+		for _, do := range []string{"nothing", "write"} {
+			b.Run(fmt.Sprintf("do=%s/provider=%s/by=rules", do, provider), func(b *testing.B) {
+				k := newBenchRules(b, &benchAgent{Do: do})
+				b.ReportAllocs()
+				for b.Loop() {
+					k.element(env)
+				}
+			})
+			b.Run(fmt.Sprintf("do=%s/provider=%s/by=ours", do, provider), func(b *testing.B) {
+				k := newBenchBundle(b, &benchAgent{Do: do}, 0, provider == "sdk")
+				b.ReportAllocs()
+				for b.Loop() {
+					k.bundle(env)
+				}
+			})
+			b.Run(fmt.Sprintf("do=%s_100_times/provider=%s/by=rules", do, provider), func(b *testing.B) {
+				k := newBenchRules(b, &benchAgent{Do: do})
+				for b.Loop() {
+					for _, env := range hundred {
+						k.element(env)
+					}
+				}
+				perActivation(b)
+			})
+			b.Run(fmt.Sprintf("do=%s_100_times/provider=%s/by=ours", do, provider), func(b *testing.B) {
+				k := newBenchBundle(b, &benchAgent{Do: do}, 0, provider == "sdk")
+				for b.Loop() {
+					k.bundle(hundred...)
+				}
+				perActivation(b)
+			})
 		}
-		for _, concurrency := range []int{1, 16} {
-			for _, do := range []string{"nothing", "write"} {
-				b.Run(fmt.Sprintf("do=%s/bundle=1/concurrency=%d/provider=%s", do, concurrency, provider), func(b *testing.B) {
-					k := newBenchBundle(b, &benchAgent{Do: do}, concurrency, sdk)
-					b.ReportAllocs()
-					for b.Loop() {
-						k.bundle(env)
-					}
-				})
-				b.Run(fmt.Sprintf("do=%s/bundle=100/concurrency=%d/provider=%s", do, concurrency, provider), func(b *testing.B) {
-					k := newBenchBundle(b, &benchAgent{Do: do}, concurrency, sdk)
-					for b.Loop() {
-						k.bundle(hundred...)
-					}
-					b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(100*b.N), "ns/activation")
-				})
+		b.Run(fmt.Sprintf("do=suspend_resume/provider=%s/by=rules", provider), func(b *testing.B) {
+			k := newBenchRules(b, &benchAgent{Do: "suspend"})
+			b.ReportAllocs()
+			for b.Loop() {
+				k.element(env)
+				k.element(resultFor(k.key.Control.GetPending()[0], 2000, "fine"))
 			}
-			b.Run(fmt.Sprintf("do=suspend_resume/bundle=1/concurrency=%d/provider=%s", concurrency, provider), func(b *testing.B) {
-				k := newBenchBundle(b, &benchAgent{Do: "suspend"}, concurrency, sdk)
-				b.ReportAllocs()
-				for b.Loop() {
-					k.bundle(env)
-					k.bundle(resultFor(k.intents[0], 2000, "fine"))
-				}
-			})
-		}
-		for _, kib := range []int{1, 16, 64, 100} {
-			b.Run(fmt.Sprintf("do=commit_%dKiB/provider=%s/by=ours", kib, provider), func(b *testing.B) {
-				k := newBenchBundle(b, &benchAgent{Do: "memory", Bytes: kib << 10}, 1, sdk)
+		})
+		b.Run(fmt.Sprintf("do=suspend_resume/provider=%s/by=ours", provider), func(b *testing.B) {
+			k := newBenchBundle(b, &benchAgent{Do: "suspend"}, 0, provider == "sdk")
+			b.ReportAllocs()
+			for b.Loop() {
 				k.bundle(env)
-				b.ReportAllocs()
-				for b.Loop() {
-					k.bundle(env)
-				}
-			})
+				k.bundle(resultFor(k.intents[0], 2000, "fine"))
+			}
+		})
+		for _, kib := range []int{1, 16, 64, 100} {
 			b.Run(fmt.Sprintf("do=commit_%dKiB/provider=%s/by=cell", kib, provider), func(b *testing.B) {
 				fn := &benchCellFn{}
 				k, err := beamtest.New(fn)
 				if err != nil {
 					b.Fatal(err)
 				}
-				k.SDK = sdk
+				k.SDK = provider == "sdk"
 				b.ReportAllocs()
 				for b.Loop() {
 					if err := k.Run("k", func(sp beamstate.Provider, _ timers.Provider) error { return fn.put(sp, kib) }); err != nil {
@@ -196,7 +215,74 @@ func BenchmarkAgent(b *testing.B) {
 					}
 				}
 			})
+			b.Run(fmt.Sprintf("do=commit_%dKiB/provider=%s/by=ours", kib, provider), func(b *testing.B) {
+				k := newBenchBundle(b, &benchAgent{Do: "memory", Bytes: kib << 10}, 0, provider == "sdk")
+				k.bundle(env)
+				b.ReportAllocs()
+				for b.Loop() {
+					k.bundle(env)
+				}
+			})
 		}
+	}
+}
+
+// benchRules is a key that the rules alone keep.
+type benchRules struct {
+	b   *testing.B
+	key *oracleKey
+}
+
+func newBenchRules(b *testing.B, a agent.Agent) *benchRules {
+	b.Helper()
+	o, err := newOracle(AgentParams{Name: "bench", Agent: a})
+	if err != nil {
+		b.Fatal(err)
+	}
+	return &benchRules{b, o.key("customer-0001")}
+}
+
+func (k *benchRules) element(env *pb.AgentEnvelope) {
+	k.key.effects = k.key.effects[:0]
+	if err := k.key.element(env); err != nil {
+		k.b.Fatal(err)
+	}
+}
+
+// BenchmarkAgentSlowKey: what a key with a call of 20 ms waits for its output when another
+// key of its bundle has one of 10 s. One of 1,000 events is slow; p99-ms is that of the
+// others, from the start of the bundle.
+func BenchmarkAgentSlowKey(b *testing.B) {
+	const events = 1000
+	for _, bench := range []struct {
+		slow, bundle int
+	}{{0, 100}, {10_000, 100}, {10_000, 5}} {
+		b.Run(fmt.Sprintf("slow=%dms/bundle=%d", bench.slow, bench.bundle), func(b *testing.B) {
+			k := newBenchBundle(b, &benchAgent{SleepMS: 20, SlowMS: bench.slow}, 64, false)
+			var start time.Time
+			var waited []float64
+			k.out.traces = func(_ beam.EventTime, m *pb.TraceEvent) {
+				if m.GetEventType() == pb.TraceEvent_ACTIVATION_END && string(m.GetEntityKey()) != "slow" {
+					waited = append(waited, float64(time.Since(start).Microseconds())/1000)
+				}
+			}
+			for b.Loop() {
+				for i := 0; i < events; i += bench.bundle {
+					var bundle []*pb.AgentEnvelope
+					for n := range bench.bundle {
+						env := eventFor(fmt.Sprint("customer-", n), int64(1000+i), script{})
+						if i+n == events/2 {
+							env.EntityKey = []byte("slow")
+						}
+						bundle = append(bundle, env)
+					}
+					start = time.Now()
+					k.bundle(bundle...)
+				}
+			}
+			slices.Sort(waited)
+			b.ReportMetric(waited[len(waited)*99/100], "p99-ms")
+		})
 	}
 }
 
