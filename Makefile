@@ -58,6 +58,8 @@ bench: ## Print the table of ratios of docs/performance.md: medians of BENCHRUNS
 	@: >out/bench/runs.txt; for run in $$(seq $(BENCHRUNS)); do \
 		(cd pkg/coders && GOGC=1000 ../../out/bench/coders.test -test.run '^$$' -test.bench '^BenchmarkCoder$$' -test.benchtime $(BENCHTIME)); \
 		(cd pkg/transforms && GOGC=1000 ../../out/bench/transforms.test -test.run '^$$' -test.bench '^BenchmarkPrism$$' -test.benchtime 1x 2>&1); \
+		(cd pkg/transforms && GOGC=1000 ../../out/bench/transforms.test -test.run '^$$' -test.bench '^BenchmarkPrismAgent$$' -test.benchtime 1x 2>&1); \
+		(cd pkg/transforms && GOGC=1000 ../../out/bench/transforms.test -test.run '^$$' -test.bench '^BenchmarkAgent$$' -test.benchtime $(BENCHTIME) 2>&1); \
 		(cd pkg/state && GOGC=1000 ../../out/bench/state.test -test.run '^$$' -test.bench '^BenchmarkPrism$$' -test.benchtime 1x 2>&1); \
 	done >>out/bench/runs.txt
 	@go -C tools run ./ratios <out/bench/runs.txt

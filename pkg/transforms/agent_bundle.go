@@ -335,7 +335,7 @@ func (b *agentBundle) commit(ctx context.Context, sessions []*agentSession, out 
 	var group sync.WaitGroup
 	writers := make(chan struct{}, min(b.host.concurrency, maxParallelWrites))
 	for _, s := range sessions {
-		if b.host.concurrency == 1 {
+		if b.host.concurrency == 1 || len(sessions) == 1 {
 			if err := s.write(); err != nil {
 				b.fail(err)
 				break

@@ -293,6 +293,15 @@ func TestAgentWakeHolds(t *testing.T) {
 	}
 }
 
+// A step that the runner has fused with RunAgent can hand over no envelope at all.
+func TestAgentNilEnvelope(t *testing.T) {
+	eachForm(t, func(t *testing.T, concurrency int) {
+		k := newAgentKit(t, AgentParams{Concurrency: concurrency})
+		k.run(nil, eventFor("a", 1000, script{Count: "n"}))
+		k.expect("a output@1000 n 1 at 1000", " error@0 malformed_envelope/empty_payload")
+	})
+}
+
 // The timers hold the watermark with HoldWatermark alone: wake at the element, deadline at
 // itself.
 func TestAgentTimersHold(t *testing.T) {

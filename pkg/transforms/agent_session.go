@@ -8,7 +8,6 @@ import (
 	"time"
 
 	beamstate "github.com/apache/beam/sdks/v2/go/pkg/beam/core/state"
-	"google.golang.org/protobuf/proto"
 
 	"github.com/beamagents/beamagents-go/pkg/activation"
 	"github.com/beamagents/beamagents-go/pkg/internal/isolate"
@@ -76,17 +75,14 @@ type agentCount struct {
 // notArmed says that no deadline timer is set, as far as the session knows.
 const notArmed = -1
 
-// agentInput is what a session is to take: an envelope, or a timer.
+// agentInput is what a session is to take: the timer of a tag, or an envelope.
 type agentInput struct {
-	env *pb.AgentEnvelope
 	tag string
+	env *pb.AgentEnvelope
 }
 
 func (in agentInput) bytes() int64 {
-	if in.env == nil {
-		return inputBytes
-	}
-	return inputBytes + int64(proto.Size(in.env))
+	return inputBytes + int64(in.env.SizeVT())
 }
 
 func newAgentSession(b *agentBundle, key []byte, sp beamstate.Provider) *agentSession {
@@ -181,7 +177,7 @@ func (s *agentSession) take(in agentInput) (err error) {
 	rules := &s.bundle.host.Rules
 	var step activation.Step
 	switch {
-	case in.env != nil:
+	case in.tag == "":
 		step, err = rules.Envelope(&s.k, in.env)
 	case in.tag == activation.DeadlineTag:
 		step, err = rules.Timeout(&s.k)
@@ -225,13 +221,13 @@ func bytesOf(e activation.Effect) int64 {
 	n := len(e.Output)
 	switch {
 	case e.Intent != nil:
-		n = proto.Size(e.Intent)
+		n = e.Intent.SizeVT()
 	case e.Trace != nil:
-		n = proto.Size(e.Trace)
+		n = e.Trace.SizeVT()
 	case e.Snapshot != nil:
-		n = proto.Size(e.Snapshot)
+		n = e.Snapshot.SizeVT()
 	case e.Error != nil:
-		n = proto.Size(e.Error)
+		n = e.Error.SizeVT()
 	}
 	return effectBytes + int64(n)
 }
@@ -285,7 +281,7 @@ func (s *agentSession) openCache() (*replay.Cache, error) {
 
 // grown is by how much the cells have grown since it was last asked.
 func (s *agentSession) grown() int64 {
-	n := int64(proto.Size(s.k.Control)) + s.deferred.bytes
+	n := int64(s.k.Control.SizeVT()) + s.deferred.bytes
 	if s.memHandle != nil {
 		n += int64(s.memHandle.BlobBytes())
 	}
@@ -390,14 +386,14 @@ func (d *deferredEvents) Events() ([]*runtimepb.DeferredEvent, error) {
 	events, err := d.DeferredHandle.Events()
 	d.bytes = 0
 	for _, e := range events {
-		d.bytes += inputBytes + int64(proto.Size(e))
+		d.bytes += inputBytes + int64(e.SizeVT())
 	}
 	return events, err
 }
 
 // Add is activation.Deferred's.
 func (d *deferredEvents) Add(e *runtimepb.DeferredEvent) error {
-	d.bytes += inputBytes + int64(proto.Size(e))
+	d.bytes += inputBytes + int64(e.SizeVT())
 	return d.DeferredHandle.Add(e)
 }
 

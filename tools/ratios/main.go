@@ -22,7 +22,8 @@ func main() {
 
 var (
 	coderLine = regexp.MustCompile(`^BenchmarkCoder/message=(\S+)/size=(\S+)/op=(\S+)/by=([a-z]+)(?:-\d+)?\s+\d+\s+([\d.]+) ns/op`)
-	prismLine = regexp.MustCompile(`^BenchmarkPrism/transform=(\S+)/by=([a-z_]+)(?:-\d+)?\s+\d+\s+([\d.]+) ns/op`)
+	prismLine = regexp.MustCompile(`^BenchmarkPrism(?:Agent)?/transform=(\S+)/by=([a-z_]+)(?:-\d+)?\s+\d+\s+([\d.]+) ns/op`)
+	agentLine = regexp.MustCompile(`^BenchmarkAgent/do=(\S+)/provider=(\S+)/by=([a-z_]+)(?:-\d+)?\s+\d+\s+([\d.]+) ns/op`)
 )
 
 // times are the measured times by what was measured and by whom.
@@ -49,12 +50,16 @@ func (t times) ratio(what, a, b string) string {
 	return strconv.FormatFloat(median(x)/median(y), 'f', 2, 64)
 }
 
-// baseline is what a transform or a cell is compared with.
+// baseline is what something is compared with: the SDK's own value with the same bytes, an
+// agent with one activation at a time, the rules of agents alone, a cell alone, or a ParDo
+// that passes on its elements.
 func baseline(by map[string][]float64) string {
-	if len(by["value"]) > 0 {
-		return "value" // the SDK's own cell, with the same bytes
+	for _, name := range []string{"value", "one", "rules", "cell"} {
+		if len(by[name]) > 0 {
+			return name
+		}
 	}
-	return "identity" // a ParDo that passes on its elements
+	return "identity"
 }
 
 func median(v []float64) float64 {
@@ -84,6 +89,12 @@ func run(in io.Reader, out io.Writer) error {
 		} else if m := prismLine.FindStringSubmatch(lines.Text()); m != nil {
 			once(&transforms, m[1])
 			if err := t.add(m[1], m[2], m[3]); err != nil {
+				return err
+			}
+		} else if m := agentLine.FindStringSubmatch(lines.Text()); m != nil {
+			what := "Agent_" + m[1] + " " + m[2]
+			once(&transforms, what)
+			if err := t.add(what, m[3], m[4]); err != nil {
 				return err
 			}
 		}

@@ -17,6 +17,12 @@ BenchmarkPrism/transform=T/by=identity-2   	1	 90 ns/op	 3 elements/s
 BenchmarkPrism/transform=T/by=ours-2   	1	 100 ns/op	 3 elements/s
 BenchmarkPrism/transform=Memory_1KiB/by=value-2   	1	 95 ns/op	 3 elements/s
 BenchmarkPrism/transform=Memory_1KiB/by=ours-2   	1	 100 ns/op	 3 elements/s
+BenchmarkPrismAgent/transform=Agent_call/by=one-2   	1	300 ns/op	 3 elements/s
+BenchmarkPrismAgent/transform=Agent_call/by=ours-2   	1	100 ns/op	 3 elements/s
+BenchmarkAgent/do=nothing/provider=kit/by=rules-2   	1	50 ns/op	 8 B/op
+BenchmarkAgent/do=nothing/provider=kit/by=ours-2   	1	100 ns/op	 8 B/op
+BenchmarkAgent/do=commit_1KiB/provider=sdk/by=cell-2   	1	80 ns/op	 8 B/op
+BenchmarkAgent/do=commit_1KiB/provider=sdk/by=ours-2   	1	100 ns/op	 8 B/op
 BenchmarkOther-2   	1	 100 ns/op
 `
 	const want = `| what | 1KiB |
@@ -25,6 +31,9 @@ BenchmarkOther-2   	1	 100 ns/op
 | A decode | **-** - - |
 | T | **0.90** |
 | Memory_1KiB | **0.95** |
+| Agent_call | **3.00** |
+| Agent_nothing kit | **0.50** |
+| Agent_commit_1KiB sdk | **0.80** |
 `
 	var out bytes.Buffer
 	if err := run(strings.NewReader(in), &out); err != nil || out.String() != want {
