@@ -95,7 +95,9 @@ func (p AgentParams) checkConcurrency() error {
 // RegisterAgent makes the agent type *T known to the workers. Call it in an init function
 // of the package that declares the type.
 func RegisterAgent[T agent.Agent]() {
-	beam.RegisterType(reflect.TypeFor[T]())
+	// Not by beam.RegisterType, which also makes a schema of the type, and panics in beam.Init
+	// if a field has none, such as a client. An agent is no element and needs no schema.
+	runtime.RegisterType(reflect.TypeFor[T]())
 }
 
 // Agents is the result of [RunAgent]. Each element is at the event time of the activation
