@@ -170,12 +170,13 @@ func newRunAgentFn(params AgentParams) (*beamagentsRunAgentFn, error) {
 		return nil, err
 	}
 	t := reflect.TypeOf(p.Agent)
-	key, ok := runtime.TypeKey(t.Elem())
-	if ok {
-		_, ok = runtime.LookupType(key)
-	}
-	if !ok {
+	key, named := runtime.TypeKey(t.Elem())
+	registered, ok := runtime.LookupType(key)
+	switch {
+	case !named || !ok:
 		return nil, fmt.Errorf("the type of the agent is not registered: call transforms.RegisterAgent[%v]() in an init function", t)
+	case registered != t.Elem(): // a worker knows a type by its name
+		return nil, fmt.Errorf("the type of the agent is not registered, and another type of the name %s is registered: declare and register it outside of functions", key)
 	}
 	encoded, err := agent.Encode(p.Agent)
 	if err != nil {

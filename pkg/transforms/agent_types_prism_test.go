@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"reflect"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -14,6 +16,7 @@ import (
 
 	"github.com/beamagents/beamagents-go/internal/prismtest"
 	"github.com/beamagents/beamagents-go/pkg/agent"
+	pb "github.com/beamagents/beamagents-go/proto/beam_agents/v1"
 )
 
 // openAgent has fields of types that Beam has no schema for, and is of a type that contains
@@ -54,4 +57,15 @@ func TestPrismFieldsOfAgents(t *testing.T) {
 	}}, KeyByEntity(s, beam.ParDo(s, parseText, beam.Create(s, string(encoded(t, eventFor("a", 1000, script{})))))))
 	passert.EqualsList(s, spoken(s, agents), []string{"a output@1000 x map[a:1.5] y 1m0s"})
 	prismtest.Run(t, p)
+}
+
+// Types that are declared within functions may share a name. The worker knows the
+// registered one alone.
+func TestRunAgentRefusesAnotherTypeOfTheName(t *testing.T) {
+	type lossyAgent struct{ scriptedAgent }
+	_, s := beam.NewPipelineWithRoot()
+	_, err := TryRunAgent(s, AgentParams{Name: "a", Agent: new(lossyAgent)}, KeyByEntity(s, beam.Create(s, new(pb.AgentEnvelope))))
+	if want := "another type of the name " + reflect.TypeFor[lossyAgent]().PkgPath() + ".lossyAgent is registered"; err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("error %v, want %q", err, want)
+	}
 }
