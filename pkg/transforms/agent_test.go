@@ -70,7 +70,7 @@ func TestRunAgentRefuses(t *testing.T) {
 		"nil agent":          {func(p *AgentParams) { p.Agent = (*scriptedAgent)(nil) }, "nil *transforms.scriptedAgent"},
 		"no pointer":         {func(p *AgentParams) { p.Agent = valueAgent{} }, "use a pointer to a struct"},
 		"not registered":     {func(p *AgentParams) { p.Agent = new(unregisteredAgent) }, "call transforms.RegisterAgent[*transforms.unregisteredAgent]()"},
-		"lossy":              {func(p *AgentParams) { p.Agent = &lossyAgent{secret: 1} }, "loses something in its JSON form"},
+		"lossy":              {func(p *AgentParams) { p.Agent = &lossyAgent{secret: 1} }, "loses the field secret in its JSON form"},
 		"wrong method":       {func(p *AgentParams) { p.Agent = new(wrongMethodAgent) }, "it must be func([]uint8) string"},
 		"concurrency":        {func(p *AgentParams) { p.Concurrency = 1025 }, "use 1 to 1024"},
 		"less concurrency":   {func(p *AgentParams) { p.Concurrency = -1 }, "use 1 to 1024"},
