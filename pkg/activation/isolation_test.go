@@ -479,6 +479,22 @@ func TestAgentMayChangeWhatItWasGiven(t *testing.T) {
 	}
 }
 
+// An element belongs to the runner, who may use it again before the bundle ends.
+func TestElementsMayChangeAfterTheirStep(t *testing.T) {
+	w := newScripted(t)
+	w.repeat, w.live = false, w.open()
+	w.event(1, `suspend 1000`)
+	w.event(2, `emit x`) // is deferred
+	before := fmt.Sprintf("%x", w.encodeKey(w.live))
+	w.sent.EventTimeMs = 3
+	w.sent.GetPayload().(*pb.AgentEnvelope_ExternalEvent).ExternalEvent = []byte(`emit y`)
+	if after := fmt.Sprintf("%x", w.encodeKey(w.live)); after != before {
+		t.Errorf("the state has changed:\n%s\n%s", before, after)
+	}
+	w.timeout()
+	w.expect("output@1001 denied", "output@1001 x")
+}
+
 // What goes out belongs to its consumer, who may change it before the bundle ends.
 func TestConsumersMayChangeWhatGoesOut(t *testing.T) {
 	w := newScripted(t)

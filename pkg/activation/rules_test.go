@@ -612,6 +612,21 @@ func TestRule08FailedExpiry(t *testing.T) {
 	w.expect("output@6000 denied")
 }
 
+// The reported ids are as many as intents may be open: the oldest are forgotten first.
+func TestRule08ReportedIDsAreBounded(t *testing.T) {
+	w := newScripted(t, func(r *activation.Rules) { r.MaxIntents = 2 })
+	w.event(1000, `expire 100; act a {}; suspend 5000 | expire 100; act b {}; act c {}; again 5000 | again 5000`)
+	w.timeout()
+	w.timeout()
+	if ids := w.now().GetExpiredIntentIds(); len(ids) != 2 {
+		t.Errorf("%d ids are kept", len(ids))
+	}
+	for i, code := range []string{"unknown_intent", "intent_expired", "intent_expired"} {
+		w.result(1300, w.intents()[i], pb.ToolResult_OK, "")
+		w.expect("error@1300 orphaned_result/" + code + " envelope")
+	}
+}
+
 func TestRule08Sleep(t *testing.T) {
 	w := newScripted(t)
 	w.event(1000, `suspend 500 | @resume; note`)
@@ -1143,6 +1158,21 @@ func TestRule27LateEvents(t *testing.T) {
 	w.event(hour-1, "emit 2")
 	w.event(hour-1, "emit 3")
 	w.expect(fmt.Sprintf("error@%d budget_exceeded/activations envelope", hour-1))
+	w.event(2*hour, "emit 4")
+	w.expect(fmt.Sprintf("output@%d 4", 2*hour))
+}
+
+// A TTL below an hour does not open the hour again.
+func TestRule27IdleKeepsTheCount(t *testing.T) {
+	w := newScripted(t, withTTL(1000), func(r *activation.Rules) { r.MaxActivationsPerHour = 2 })
+	w.event(hour, "put a 1; emit 1")
+	w.event(hour+1, "emit 2")
+	w.idle()
+	if w.memory != nil || w.counters[activation.KeysCleared] != 1 {
+		t.Errorf("not cleared: %v", w.counters)
+	}
+	w.event(hour+2000, "emit 3")
+	w.expect(fmt.Sprintf("error@%d budget_exceeded/activations envelope", hour+2000))
 	w.event(2*hour, "emit 4")
 	w.expect(fmt.Sprintf("output@%d 4", 2*hour))
 }

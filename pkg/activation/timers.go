@@ -180,8 +180,9 @@ func (s *stepper) escalate(now int64, route agent.Route) error {
 	return nil
 }
 
-// Idle takes the timer that is due at the TTL mark. It clears memory and replay cache, and
-// keeps seq, so that no id is ever used twice. A key that is suspended, or has deferred
+// Idle takes the timer that is due at the TTL mark. It clears memory and replay cache. It
+// keeps seq, so that no id is ever used twice, and the count of the hour, so that a TTL
+// below an hour does not lift MaxActivationsPerHour. A key that is suspended, or has deferred
 // events, is not cleared.
 func (r *Rules) Idle(k *Key) (Step, error) {
 	s := r.step(k)
@@ -219,7 +220,6 @@ func (s *stepper) idle() error {
 	mem.Clear()
 	cache.Clear()
 	s.c.TtlMarkMs, s.c.RecentEventIds = 0, nil
-	s.c.Hour, s.c.ActivationsInHour = 0, 0
 	s.changed()
 	s.count(KeysCleared)
 	return nil

@@ -19,7 +19,8 @@ type Agent interface {
 }
 
 // Preparer is an agent that prepares itself before its first activation in a worker
-// process, to open clients for example. An error fails the bundle, which runs again.
+// process, to open clients for example. An error fails the bundle, which runs again. There
+// is no time limit: a Setup that never returns stops the worker.
 type Preparer interface {
 	Setup(ctx context.Context) error
 }

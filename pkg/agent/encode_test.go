@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/beamagents/beamagents-go/pkg/agent"
 )
@@ -27,6 +28,26 @@ type (
 		plain
 		Limit int `json:"-"`
 	}
+	inner struct {
+		Names []string `json:",omitempty"`
+		names []string
+	}
+	nested struct {
+		plain
+		In inner
+	}
+	embedding struct {
+		plain
+		inner
+	}
+	timed struct {
+		plain
+		At time.Time
+	}
+	silent struct {
+		plain
+		Limit int
+	}
 	channel struct {
 		plain
 		C chan int
@@ -40,6 +61,8 @@ type (
 		R interface{ Read() }
 	}
 )
+
+func (*silent) MarshalJSON() ([]byte, error) { return []byte("{}"), nil }
 
 type reader struct{}
 
@@ -59,11 +82,15 @@ func TestEncode(t *testing.T) {
 
 func TestEncodeRefusesWhatWouldBeLost(t *testing.T) {
 	for want, a := range map[string]agent.Agent{
-		"*agent_test.hidden loses something":    &hidden{limit: 7},
-		"*agent_test.omitted loses something":   &omitted{Limit: 7},
-		"*agent_test.anyNumber loses something": &anyNumber{Limit: 7},
-		"the agent has no JSON form":            &channel{C: make(chan int)},
-		"cannot be read from its JSON form":     &unreadable{R: reader{}},
+		"*agent_test.hidden loses the field limit in its JSON form": &hidden{limit: 7},
+		"*agent_test.omitted loses the field Limit in":              &omitted{Limit: 7},
+		"*agent_test.anyNumber loses the field Limit in":            &anyNumber{Limit: 7},
+		"loses the field In.Names in":                               &nested{In: inner{Names: []string{}}},
+		"loses the field inner.names in":                            &embedding{inner: inner{names: []string{"a"}}},
+		"loses the field At in":                                     &timed{At: time.Now()},
+		"*agent_test.silent loses something in":                     &silent{Limit: 7},
+		"the agent has no JSON form":                                &channel{C: make(chan int)},
+		"cannot be read from its JSON form":                         &unreadable{R: reader{}},
 	} {
 		if _, err := agent.Encode(a); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%T: got %v, want %s", a, err, want)

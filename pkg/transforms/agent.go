@@ -96,7 +96,9 @@ func (p AgentParams) checkConcurrency() error {
 // RegisterAgent makes the agent type *T known to the workers. Call it in an init function
 // of the package that declares the type.
 func RegisterAgent[T agent.Agent]() {
-	beam.RegisterType(reflect.TypeFor[T]())
+	// Not by beam.RegisterType, which also makes a schema of the type, and panics in beam.Init
+	// if a field has none, such as a client. An agent is no element and needs no schema.
+	runtime.RegisterType(reflect.TypeFor[T]())
 }
 
 // Agents is the result of [RunAgent]. Each element is at the event time of the activation
@@ -179,12 +181,13 @@ func newRunAgentFn(params AgentParams) (*beamagentsRunAgentFn, error) {
 		return nil, err
 	}
 	t := reflect.TypeOf(p.Agent)
-	key, ok := runtime.TypeKey(t.Elem())
-	if ok {
-		_, ok = runtime.LookupType(key)
-	}
-	if !ok {
+	key, named := runtime.TypeKey(t.Elem())
+	registered, ok := runtime.LookupType(key)
+	switch {
+	case !named || !ok:
 		return nil, fmt.Errorf("the type of the agent is not registered: call transforms.RegisterAgent[%v]() in an init function", t)
+	case registered != t.Elem(): // a worker knows a type by its name
+		return nil, fmt.Errorf("the type of the agent is not registered, and another type of the name %s is registered: declare and register it outside of functions", key)
 	}
 	encoded, err := agent.Encode(p.Agent)
 	if err != nil {

@@ -2,7 +2,10 @@ package transforms
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"testing"
+	"time"
 
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"
@@ -223,6 +226,36 @@ func TestPrismBoundedInputEndsAllSuspensions(t *testing.T) {
 			prismtest.Run(t, p)
 		})
 	}
+}
+
+// Each poison is first, in the middle and last of its key, and some poison is first and last
+// of the bundle. "bad text" is missing: the coder before RunAgent would refuse it.
+func TestPrismPoison(t *testing.T) {
+	eachForm(t, func(t *testing.T, concurrency int) {
+		var envelopes, want []string
+		all := poison()
+		delete(all, "bad text")
+		for at := range 3 {
+			for i, name := range slices.Sorted(maps.Keys(all)) {
+				key := fmt.Sprintf("k%d-%d", i, at)
+				bad := proto.CloneOf(all[name].env)
+				bad.EntityKey = []byte(key)
+				for _, env := range slices.Insert([]*pb.AgentEnvelope{
+					eventFor(key, 900, script{Count: "n"}), eventFor(key, 1100, script{Count: "n"}),
+				}, at, bad) {
+					envelopes = append(envelopes, string(encoded(t, env)))
+				}
+				want = append(want, key+" output@900 n 1 at 900", key+" output@1100 n 2 at 1100",
+					fmt.Sprintf("%s error@%d %s", key, max(bad.GetEventTimeMs(), 0), all[name].want))
+			}
+		}
+		params := poisonParams(concurrency)
+		params.ActivationTimeout = time.Second
+		p, s := beam.NewPipelineWithRoot()
+		agents := RunAgent(s, params, KeyByEntity(s, beam.ParDo(s, parseText, beam.CreateList(s, envelopes))))
+		passert.EqualsList(s, spoken(s, agents), want)
+		prismtest.Run(t, p)
+	})
 }
 
 func parseText(raw string, emit func(*pb.AgentEnvelope)) { parseRaw([]byte(raw), emit) }

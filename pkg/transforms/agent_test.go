@@ -71,7 +71,7 @@ func TestRunAgentRefuses(t *testing.T) {
 		"nil agent":          {func(p *AgentParams) { p.Agent = (*scriptedAgent)(nil) }, "nil *transforms.scriptedAgent"},
 		"no pointer":         {func(p *AgentParams) { p.Agent = valueAgent{} }, "use a pointer to a struct"},
 		"not registered":     {func(p *AgentParams) { p.Agent = new(unregisteredAgent) }, "call transforms.RegisterAgent[*transforms.unregisteredAgent]()"},
-		"lossy":              {func(p *AgentParams) { p.Agent = &lossyAgent{secret: 1} }, "loses something in its JSON form"},
+		"lossy":              {func(p *AgentParams) { p.Agent = &lossyAgent{secret: 1} }, "loses the field secret in its JSON form"},
 		"wrong method":       {func(p *AgentParams) { p.Agent = new(wrongMethodAgent) }, "it must be func([]uint8) string"},
 		"concurrency":        {func(p *AgentParams) { p.Concurrency = 1025 }, "use 1 to 1024"},
 		"less concurrency":   {func(p *AgentParams) { p.Concurrency = -1 }, "use 1 to 1024"},
@@ -165,12 +165,15 @@ func TestAgentRPCs(t *testing.T) {
 	})
 }
 
-// One bad activation harms no other key, and no other activation of its own key.
-func TestAgentPoison(t *testing.T) {
-	poison := map[string]struct {
-		env  *pb.AgentEnvelope
-		want string
-	}{
+// poisoned is an envelope whose activation fails, and its dead letter.
+type poisoned struct {
+	env  *pb.AgentEnvelope
+	want string
+}
+
+// poison are the envelopes that fail with the parameters of poisonParams.
+func poison() map[string]poisoned {
+	return map[string]poisoned{
 		"fail":       {eventFor("a", 1000, script{Put: []string{"x=y"}, Act: []string{"t"}, Then: "fail"}), "activation_error/error"},
 		"panic":      {eventFor("a", 1000, script{Emit: []string{"lost"}, Then: "panic"}), "activation_error/panic"},
 		"exit":       {eventFor("a", 1000, script{Emit: []string{"lost"}, Then: "exit"}), "activation_error/exit"},
@@ -190,16 +193,28 @@ func TestAgentPoison(t *testing.T) {
 		"unapproved": {eventFor("a", 1000, script{Use: true}), "activation_error/error"},
 		"slow":       {eventFor("a", 1000, script{Then: "hang"}), "activation_timeout/limit"},
 	}
+}
+
+func poisonParams(concurrency int) AgentParams {
+	return AgentParams{
+		Name: "test", Agent: new(scriptedAgent), Concurrency: concurrency,
+		MaxOutputBytes: 1500, MaxIntents: 10, MaxSnapshotBytes: 1000, ActivationTimeout: time.Minute,
+	}
+}
+
+// One bad activation harms no other key, and no other activation of its own key.
+func TestAgentPoison(t *testing.T) {
 	eachForm(t, func(t *testing.T, concurrency int) {
-		for name, p := range poison {
-			for at := range 3 { // first, in the middle, last
-				params := AgentParams{Concurrency: concurrency, MaxOutputBytes: 1500, MaxIntents: 10, MaxSnapshotBytes: 1000}
+		for name, p := range poison() {
+			for at := range 4 { // first, in the middle, last
+				params := poisonParams(concurrency)
 				if name == "slow" {
 					params.ActivationTimeout = 50 * time.Millisecond
 				}
 				k := newAgentKit(t, params)
-				bundle := slices.Insert([]*pb.AgentEnvelope{eventFor("a", 900, script{Count: "n"}), eventFor("b", 900, script{Count: "n"})}, at, p.env)
-				k.run(append(bundle, eventFor("a", 1100, script{Count: "n"}))...)
+				k.run(slices.Insert([]*pb.AgentEnvelope{
+					eventFor("a", 900, script{Count: "n"}), eventFor("b", 900, script{Count: "n"}), eventFor("a", 1100, script{Count: "n"}),
+				}, at, p.env)...)
 				k.advance(2000)
 				want := []string{"a output@900 n 1 at 900", "a output@1100 n 2 at 1100", "b output@900 n 1 at 900", "a error@" + fmt.Sprint(max(p.env.GetEventTimeMs(), 0)) + " " + p.want}
 				got := k.said()

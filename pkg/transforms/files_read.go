@@ -59,6 +59,8 @@ func (p ReadParams) validate() error {
 //
 // The name of a file says what is in it. A file .jsonl or .ndjson holds one envelope a
 // line, in protobuf JSON or in the form that [WriteFolder] writes; blank lines are skipped.
+// In both a string as external_event or payload is base64; a JSON object or array stands
+// for its text.
 // A file .binpb or .pb holds encoded envelopes, each after its length as a varint. A file
 // with another name holds lines of JSON if its first byte that is not white space is {,
 // and encoded envelopes otherwise.
