@@ -9,8 +9,8 @@ import (
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/testing/passert"
-	"github.com/apache/beam/sdks/v2/go/pkg/beam/testing/ptest"
 
+	"github.com/beamagents/beamagents-go/internal/prismtest"
 	"github.com/beamagents/beamagents-go/pkg/agent"
 )
 
@@ -52,5 +52,5 @@ func TestPrismOutputsLeaveWithTheBundle(t *testing.T) {
 		KeyByEntity(s, beam.ParDo(s, parseText, raw)))
 	passert.EqualsList(s, beam.ParDo(s, seenOutput, agents.Outputs), []string{"quick output@1000 done"})
 	passert.EqualsList(s, beam.ParDo(s, sayLetter, agents.Errors), []string{"slow error@1000 activation_timeout/limit"})
-	ptest.RunAndValidate(t, p)
+	prismtest.Run(t, p)
 }

@@ -11,10 +11,11 @@ import (
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/core/graph/window"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/testing/passert"
-	"github.com/apache/beam/sdks/v2/go/pkg/beam/testing/ptest"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/testing/teststream"
 
 	pb "github.com/beamagents/beamagents-go/proto/beam_agents/v1"
+
+	"github.com/beamagents/beamagents-go/internal/prismtest"
 )
 
 func init() {
@@ -68,7 +69,7 @@ func TestPrismHoldWatermark(t *testing.T) {
 					passert.EqualsList(s, beam.WindowInto(s, window.NewGlobalWindows(), seen),
 						[]string{"until 2000: n 1 at 1500", "until 7000: denied, n 1 at 6500", "until 31000: n 1 at 30500"})
 					passert.Empty(s, agents.Errors)
-					ptest.RunAndValidate(t, p)
+					prismtest.Run(t, p)
 				})
 			}
 		}
