@@ -248,8 +248,8 @@ var limitOf = map[string][2]string{
 	"what a key counts for besides that":                                            {"transforms.sessionBytes", "KiB"},
 	"name of an agent":                                                              {"activation.maxAgentName", "bytes"},
 	"encoded envelope":                                                              {"transforms.DefaultMaxBytes", "MiB"},
-	"the shortest such time, also if the limit is lower":                            {"isolate.minGrace", "ms"},
-	"the longest time to return after that, which is as long as the activation's own limit": {"isolate.maxGrace", "s"},
+	"the same time, and at least":                                                   {"isolate.minGrace", "ms"},
+	"time to return after its context is cancelled: as long as ActivationTimeout, and at most": {"isolate.maxGrace", "s"},
 }
 
 // Each number on the page on limits is that of the code, and no bound is left out.

@@ -100,7 +100,7 @@ func withoutReceiver(t reflect.Type) reflect.Type {
 	return reflect.FuncOf(in, out, t.IsVariadic())
 }
 
-// OutcomeKind says how an activation ended. Its zero value is no outcome and fails the
+// OutcomeKind says how an activation ended. The zero value is not valid: it fails the
 // activation.
 type OutcomeKind uint8
 
@@ -158,7 +158,7 @@ type Timeout struct {
 	Pending     []*pb.ToolIntent // that were not answered, in the order of their staging
 }
 
-// RouteKind says what happens at a deadline. Its zero value is no route; it drops the
+// RouteKind says what happens at a deadline. The zero value is not valid: it drops the
 // suspension with code policy_error.
 type RouteKind uint8
 
@@ -187,9 +187,9 @@ func Deny(output []byte) Route { return Route{Kind: DenyRoute, Output: output} }
 // Drop ends the suspension with a dead letter hitl_timeout, code dropped and this text.
 func Drop(reason string) Route { return Route{Kind: DropRoute, Reason: reason} }
 
-// Escalate asks again: an intent for the same tool and arguments as the oldest approval
-// that was not answered, with a new id, goes out with the channel, 1 to 4,096 bytes, in its
-// trace event, and the suspension goes on for timeout, at least 1 ms. Until then either
+// Escalate asks again: a new intent asks for the oldest approval that was not answered,
+// with the same tool and the same arguments. The channel, 1 to 4,096 bytes, is in the trace
+// event of the intent. The suspension goes on for timeout, at least 1 ms. Until then either
 // intent can be answered, once. After limit escalations, 1 to [MaxEscalations], the
 // suspension ends like Deny with [DefaultTimeoutOutput].
 func Escalate(channel string, timeout time.Duration, limit int) Route {

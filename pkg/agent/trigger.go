@@ -10,7 +10,7 @@ import (
 	pb "github.com/beamagents/beamagents-go/proto/beam_agents/v1"
 )
 
-// Kind is what an activation runs for.
+// Kind tells the triggers apart.
 type Kind uint8
 
 // The kinds of trigger.

@@ -35,7 +35,7 @@ var agentHosts struct {
 
 // hostOf returns the host of a DoFn, set up.
 func hostOf(f *beamagentsRunAgentFn) (*agentHost, error) {
-	name, err := json.Marshal(f) //nolint:musttag // the names of the fields are those of the DoFn in running jobs
+	name, err := json.Marshal(f) //nolint:musttag // it is compared within the process alone
 	if err != nil {
 		return nil, fmt.Errorf("transforms.RunAgent: %w", err)
 	}

@@ -1,0 +1,86 @@
+package transforms
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/core/metrics"
+	beamstate "github.com/apache/beam/sdks/v2/go/pkg/beam/core/state"
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/core/timers"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/beamagents/beamagents-go/pkg/activation"
+	"github.com/beamagents/beamagents-go/pkg/beamtest"
+	"github.com/beamagents/beamagents-go/pkg/internal/isolate"
+)
+
+// countingContext is a context in which counters count, as that of a bundle.
+func countingContext() context.Context {
+	return metrics.SetPTransformID(metrics.SetBundleID(context.Background(), "bundle"), "transform")
+}
+
+func countedIn(ctx context.Context, t *testing.T) map[string]int64 {
+	t.Helper()
+	counted := map[string]int64{}
+	if err := (metrics.Extractor{SumInt64: func(l metrics.Labels, n int64) { counted[l.Name()] += n }}).ExtractFrom(metrics.GetStore(ctx)); err != nil {
+		t.Fatal(err)
+	}
+	return counted
+}
+
+// What the steps count, dead letters by reason, and activations that go on after their time
+// are counted when the bundle ends.
+func TestAgentCounters(t *testing.T) {
+	defer func(old chan struct{}) { release = old }(release)
+	eachForm(t, func(t *testing.T, concurrency int) {
+		release = make(chan struct{})
+		k := newAgentKit(t, AgentParams{Concurrency: concurrency, ActivationTimeout: 500 * time.Millisecond})
+		ctx := countingContext()
+		k.Finish = func() error {
+			out := k.out()
+			return k.fn.FinishBundle(ctx, out.outputs, out.intents, out.traces, out.snapshots, out.errs)
+		}
+		k.run(
+			eventFor("a", 1000, script{ID: "e1", Act: []string{"t"}}),
+			eventFor("a", 1001, script{ID: "e1"}),
+			eventFor("a", 1002, script{Then: "deaf"}),
+			eventFor("a", 1003, script{Then: "reject"}),
+			eventFor("b", 1000, script{Then: "suspend", Timeout: 1000}),
+			eventFor("b", 1001, script{}),
+		)
+		close(release)
+		want := map[string]int64{
+			"activations": 2, "intents_emitted": 1, "events_duplicate": 1, "suspensions": 1, "events_deferred": 1,
+			"agent_errors": 1, "inputs_rejected": 1, "activations_abandoned": 1, "errors_activation_timeout": 1, "errors_activation_error": 1,
+		}
+		if diff := cmp.Diff(want, countedIn(ctx, t)); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+		waitFor(t, func() bool { return isolate.Running() == 0 })
+	})
+}
+
+// A runner may clear the state of a key before its last timers. Such a timer changes
+// nothing, and is counted. wake may be set for a key without state.
+func TestAgentTimersWithoutState(t *testing.T) {
+	eachForm(t, func(t *testing.T, concurrency int) {
+		for tag, want := range map[string]int64{activation.DeadlineTag: 1, activation.TTLTag: 1, activation.WakeTag: 0} {
+			k := newAgentKit(t, AgentParams{Concurrency: concurrency})
+			ctx := countingContext()
+			if err := k.Run("a", func(sp beamstate.Provider, tp timers.Provider) error {
+				out := k.out()
+				timer := beamtest.Timer{Key: "a", Tag: tag, FireMS: 1000}
+				k.fn.OnTimer(ctx, sp, tp, []byte("a"), timer.Context(), out.outputs, out.intents, out.traces, out.snapshots, out.errs)
+				return nil
+			}); err != nil {
+				t.Fatal(err)
+			}
+			k.expect()
+			counted := countedIn(ctx, t)["timers_without_state"]
+			if states := k.states(); counted != want || len(states) > 0 || len(k.armed("a")) > 0 {
+				t.Errorf("%s: counted %d, want %d; state %x, timers %q", tag, counted, want, states, k.armed("a"))
+			}
+		}
+	})
+}
