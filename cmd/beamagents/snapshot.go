@@ -139,7 +139,7 @@ func appendMemory(b []byte, m *pb.MemoryBlob) []byte {
 	for _, e := range m.GetEntries() {
 		size += len(e.GetValue())
 	}
-	b = fmt.Appendf(b, "memory        %s, version %d, the least recently used first\n", entries(len(m.GetEntries()), size), max(m.GetStateSchemaVersion(), 1))
+	b = fmt.Appendf(b, "memory        %s, stored at schema version %d, the least recently used first\n", entries(len(m.GetEntries()), size), max(m.GetStateSchemaVersion(), 1))
 	for _, e := range m.GetEntries() {
 		b = fmt.Appendf(b, "  %q\n", e.GetKey())
 		b = fmt.Appendf(b, "    value     %s\n", shown(e.GetValue()))
@@ -156,7 +156,7 @@ func appendReplayCache(b []byte, m *pb.LlmCacheBlob) []byte {
 	for _, e := range m.GetEntries() {
 		size += len(e.GetResponse())
 	}
-	b = fmt.Appendf(b, "replay cache  %s, version %d, the least recently used first\n", entries(len(m.GetEntries()), size), max(m.GetStateSchemaVersion(), 1))
+	b = fmt.Appendf(b, "replay cache  %s, stored at schema version %d, the least recently used first\n", entries(len(m.GetEntries()), size), max(m.GetStateSchemaVersion(), 1))
 	for _, e := range m.GetEntries() {
 		b = fmt.Appendf(b, "  %s\n", oneLine(e.GetCacheKey()))
 		if e.GetDigestOnly() {
@@ -174,7 +174,7 @@ func appendSuspension(b []byte, m *pb.Continuation) []byte {
 	if m == nil {
 		return append(b, "suspension    none\n"...)
 	}
-	b = fmt.Appendf(b, "suspension    of agent %q at seq %d, step %d, version %d\n", m.GetAdapter(), m.GetSeq(), m.GetStepIndex(), max(m.GetStateSchemaVersion(), 1))
+	b = fmt.Appendf(b, "suspension    of agent %q at seq %d, step %d, stored at schema version %d\n", m.GetAdapter(), m.GetSeq(), m.GetStepIndex(), max(m.GetStateSchemaVersion(), 1))
 	b = fmt.Appendf(b, "  snapshot    %s\n", shown(m.GetSnapshot()))
 	b = fmt.Appendf(b, "  since       %s\n", moment(m.GetSuspendedAtMs()))
 	b = fmt.Appendf(b, "  deadline    %s\n", moment(m.GetDeadlineMs()))

@@ -68,7 +68,7 @@ pending       none
 request       "export\n1"
 exported at   0 (1970-01-01T00:00:00Z)
 next seq      8
-memory        7 entries of 1233 bytes, version 1, the least recently used first
+memory        7 entries of 1233 bytes, stored at schema version 1, the least recently used first
   "order"
     value     15 bytes, JSON {"cents":5}
     used at   1 (1970-01-01T00:00:00.001Z)
@@ -90,12 +90,12 @@ memory        7 entries of 1233 bytes, version 1, the least recently used first
   "long"
     value     1200 bytes, text "` + strings.Repeat("é", 511) + ` ... (cut: --output json shows all)
     used at   3 (1970-01-01T00:00:00.003Z)
-replay cache  1 entry of 0 bytes, version 2, the least recently used first
+replay cache  1 entry of 0 bytes, stored at schema version 2, the least recently used first
   \x1bkey
     response  not kept, sha256 ab
     made at   4 (1970-01-01T00:00:00.004Z)
     used at   5 (1970-01-01T00:00:00.005Z)
-suspension    of agent "refunds" at seq 7, step 2, version 1
+suspension    of agent "refunds" at seq 7, step 2, stored at schema version 1
   snapshot    10 bytes, JSON "bidi \u202e"
   since       6 (1970-01-01T00:00:00.006Z)
   deadline    7 (1970-01-01T00:00:00.007Z)

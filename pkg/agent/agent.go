@@ -72,18 +72,14 @@ func Check(a Agent) error {
 	if v.IsNil() {
 		return fmt.Errorf("agent: the agent is a nil %T", a)
 	}
-	for name, optional := range map[string]reflect.Type{
-		"Setup":           reflect.TypeFor[Preparer](),
-		"TimeoutPolicy":   reflect.TypeFor[TimeoutRouter](),
-		"EventID":         reflect.TypeFor[EventIdentifier](),
-		"SnapshotVersion": reflect.TypeFor[SnapshotVersioner](),
-		"MigrateSnapshot": reflect.TypeFor[SnapshotMigrator](),
-		"TraceParent":     reflect.TypeFor[TraceLinker](),
+	for _, optional := range []reflect.Type{
+		reflect.TypeFor[Preparer](), reflect.TypeFor[TimeoutRouter](), reflect.TypeFor[EventIdentifier](),
+		reflect.TypeFor[SnapshotVersioner](), reflect.TypeFor[SnapshotMigrator](), reflect.TypeFor[TraceLinker](),
 	} {
-		if m, ok := v.Type().MethodByName(name); ok && !v.Type().Implements(optional) {
-			want, _ := optional.MethodByName(name)
+		want := optional.Method(0)
+		if m, ok := v.Type().MethodByName(want.Name); ok && !v.Type().Implements(optional) {
 			return fmt.Errorf("agent: %T has a method %s that is %v without its receiver; it must be %v, or have another name",
-				a, name, withoutReceiver(m.Type), want.Type)
+				a, want.Name, withoutReceiver(m.Type), want.Type)
 		}
 	}
 	return nil

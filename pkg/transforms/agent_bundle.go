@@ -343,9 +343,7 @@ func (b *agentBundle) commit(ctx context.Context, sessions []*agentSession, out 
 			continue
 		}
 		writers <- struct{}{}
-		group.Add(1)
-		go func() {
-			defer group.Done()
+		group.Go(func() {
 			defer func() { <-writers }()
 			defer func() {
 				if p := recover(); p != nil {
@@ -355,7 +353,7 @@ func (b *agentBundle) commit(ctx context.Context, sessions []*agentSession, out 
 			if err := s.write(); err != nil {
 				b.fail(err)
 			}
-		}()
+		})
 	}
 	group.Wait()
 	if err := b.failed(); err != nil {

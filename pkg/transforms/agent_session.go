@@ -116,11 +116,7 @@ func (s *agentSession) enqueue(in agentInput) {
 	case s.bundle.host.concurrency == 1:
 		s.run()
 	default:
-		s.bundle.running.Add(1)
-		go func() {
-			defer s.bundle.running.Done()
-			s.run()
-		}()
+		s.bundle.running.Go(s.run)
 	}
 }
 
