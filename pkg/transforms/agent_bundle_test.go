@@ -396,7 +396,7 @@ func TestAgentCommitFails(t *testing.T) {
 	})
 }
 
-// Each RPC that fails fails the bundle.
+// The bundle fails at every RPC that does.
 func TestAgentRPCFails(t *testing.T) {
 	bundle := []*pb.AgentEnvelope{
 		eventFor("a", 1000, script{Count: "n", Then: "suspend", Timeout: 1000}), eventFor("b", 1000, script{Count: "n"}), eventFor("a", 1001, script{}),

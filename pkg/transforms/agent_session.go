@@ -173,14 +173,14 @@ func (s *agentSession) take(in agentInput) (err error) {
 	}
 	rules := &s.bundle.host.Rules
 	var step activation.Step
-	switch {
-	case in.tag == "":
+	switch in.tag {
+	case "":
 		step, err = rules.Envelope(&s.k, in.env)
-	case in.tag == activation.DeadlineTag:
+	case activation.DeadlineTag:
 		step, err = rules.Timeout(&s.k)
-	case in.tag == activation.TTLTag:
+	case activation.TTLTag:
 		step, err = rules.Idle(&s.k)
-	case in.tag == activation.WakeTag:
+	case activation.WakeTag:
 		step, err = rules.Drain(&s.k)
 	default:
 		err = fmt.Errorf("transforms.RunAgent: a timer with the unknown tag %q", in.tag)
