@@ -183,3 +183,42 @@ func TestExportIsACopy(t *testing.T) {
 		}
 	})
 }
+
+// An activation that fails in a bundle leaves no trace in an export that follows: neither of
+// a memory that was stored, nor of one that was stored without a version or without entries.
+func TestExportAfterAFailure(t *testing.T) {
+	eachForm(t, func(t *testing.T, concurrency int) {
+		for name, prepare := range map[string]func(k *agentKit){
+			"entries": func(k *agentKit) {
+				k.run(eventFor("a", 1000, script{Put: []string{"a=1", "b=2", "c=3", "d=4"}, Count: "n"}))
+			},
+			"nothing": func(*agentKit) {},
+			"no version": func(k *agentKit) {
+				if err := k.SetValue("a", "memory", &pb.MemoryBlob{Entries: []*pb.MemoryEntry{{Key: "b", Value: []byte("1")}, {Key: "c", Value: []byte("2")}}, TotalValueBytes: 2}); err != nil {
+					k.t.Fatal(err)
+				}
+			},
+			"no entries": func(k *agentKit) {
+				if err := k.SetValue("a", "memory", &pb.MemoryBlob{StateSchemaVersion: 1}); err != nil {
+					k.t.Fatal(err)
+				}
+			},
+		} {
+			for _, sdk := range []bool{false, true} {
+				fails := eventFor("a", 2000, script{Put: []string{"b=7", "x=3", "c=1"}, Count: "n", Then: "fail"})
+				apart := newAgentKit(t, AgentParams{Concurrency: concurrency})
+				apart.SDK = sdk
+				prepare(apart)
+				apart.run(fails)
+				apart.run(exportOf("a", 3000))
+				together := newAgentKit(t, AgentParams{Concurrency: concurrency})
+				together.SDK = sdk
+				prepare(together)
+				together.run(fails, exportOf("a", 3000))
+				if got, want := together.exported(), apart.exported(); !slices.Equal(got, want) || len(want) != 1 {
+					t.Errorf("%s, SDK's provider %v: in one bundle\n%q\napart\n%q", name, sdk, got, want)
+				}
+			}
+		}
+	})
+}

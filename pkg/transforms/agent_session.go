@@ -13,6 +13,7 @@ import (
 	"github.com/beamagents/beamagents-go/pkg/activation"
 	"github.com/beamagents/beamagents-go/pkg/internal/isolate"
 	"github.com/beamagents/beamagents-go/pkg/memory"
+	"github.com/beamagents/beamagents-go/pkg/migrate"
 	"github.com/beamagents/beamagents-go/pkg/replay"
 	"github.com/beamagents/beamagents-go/pkg/state"
 	runtimepb "github.com/beamagents/beamagents-go/proto/beam_agents/runtime/v1"
@@ -46,6 +47,8 @@ type agentSession struct {
 	handle    *state.Handle[*runtimepb.KeyControl]
 	memHandle *state.MemoryHandle
 	cacheOpen *state.ReplayCacheHandle
+	memForm   storedForm
+	cacheForm storedForm
 	k         activation.Key
 	found     bool  // the key had a control cell
 	armedMS   int64 // the due time of the deadline timer, unless wake has still to set it
@@ -260,24 +263,41 @@ func (s *agentSession) open() error {
 
 func (s *agentSession) openMemory() (*memory.Memory, error) {
 	if s.memHandle == nil {
-		h, err := s.memory.Open(s.sp, 0) // a step sets the time
+		// The SDK reads a cell once for both. The blob itself is the handle's from here on.
+		blob, err := readStored[*pb.MemoryBlob](s.sp, s.memory.StateKey())
 		if err != nil {
 			return nil, err
 		}
-		s.memHandle = h
+		s.memForm = formOf(blob)
+		if s.memHandle, err = s.memory.Open(s.sp, 0); err != nil { // a step sets the time
+			return nil, err
+		}
 	}
 	return s.memHandle.Memory, nil
 }
 
 func (s *agentSession) openCache() (*replay.Cache, error) {
 	if s.cacheOpen == nil {
-		h, err := s.cache.Open(s.sp, 0)
+		blob, err := readStored[*pb.LlmCacheBlob](s.sp, s.cache.StateKey())
 		if err != nil {
 			return nil, err
 		}
-		s.cacheOpen = h
+		s.cacheForm = formOf(blob)
+		if s.cacheOpen, err = s.cache.Open(s.sp, 0); err != nil {
+			return nil, err
+		}
 	}
 	return s.cacheOpen.Cache, nil
+}
+
+// storedForm is what a handle does not keep of the blob that it was opened with.
+type storedForm struct {
+	found   bool
+	version uint32 // 0 if the blob has none
+}
+
+func formOf[M migrate.Message](blob M) storedForm {
+	return storedForm{blob.ProtoReflect().IsValid(), blob.GetStateSchemaVersion()}
 }
 
 // grown is by how much the cells have grown since it was last asked.
@@ -296,18 +316,24 @@ func (s *agentSession) grown() int64 {
 
 // stored are both blobs as they are in the cells, or as the commit will write them.
 func (s *agentSession) stored() (mem *pb.MemoryBlob, cache *pb.LlmCacheBlob, err error) {
-	if h := s.memHandle; h == nil || h.Changes() == 0 && !isMigrated(h) {
+	if h := s.memHandle; h == nil {
 		mem, err = readStored[*pb.MemoryBlob](s.sp, s.memory.StateKey())
-	} else if !h.Empty() {
-		mem = h.Blob()
+	} else if written := h.Changes() > 0 || isMigrated(h); written && !h.Empty() || !written && s.memForm.found {
+		mem = proto.CloneOf(h.Blob())
+		if !written {
+			mem.StateSchemaVersion = s.memForm.version
+		}
 	}
 	if err != nil {
 		return nil, nil, err
 	}
-	if h := s.cacheOpen; h == nil || h.Changes() == 0 && !isMigrated(h) {
+	if h := s.cacheOpen; h == nil {
 		cache, err = readStored[*pb.LlmCacheBlob](s.sp, s.cache.StateKey())
-	} else if !h.Empty() {
-		cache = h.Blob()
+	} else if written := h.Changes() > 0 || isMigrated(h); written && !h.Empty() || !written && s.cacheForm.found {
+		cache = proto.CloneOf(h.Blob())
+		if !written {
+			cache.StateSchemaVersion = s.cacheForm.version
+		}
 	}
 	return mem, cache, err
 }
