@@ -3,20 +3,22 @@
 //
 // # Behaviour
 //
-// A [Kit] is made from a DoFn, as Beam would take it, and hands a state.Provider and a
-// timers.Provider to the calls of a test. State is held as encoded bytes, so that a
-// call reads what a coder wrote, never a pointer that another call kept.
+// A [Kit] is made from a DoFn, in the form in which Beam would take it, and provides the
+// state.Provider and the timers.Provider for the calls of a test. State is held as encoded
+// bytes, so that a call reads what a coder wrote and never a pointer that another call
+// kept.
 //
-// One [Kit.Run] is one bundle of one element, unless [Kit.StartBundle] has begun a
-// longer one, of several keys and timers. [Kit.Start] and [Kit.Finish] are called at its
-// ends. What a bundle that fails wrote, and emitted to an [Output], is dropped, as a runner
-// drops it before it tries again. [Kit.Replay] runs a call twice, [Kit.FailAt] lets an RPC
-// fail, [Kit.CrashAt] lets the worker die at any step, [Kit.Fire] delivers the timers that
-// are due. [Kit.RPCs] are what the calls would have asked of a runner: about 80
-// microseconds each on the embedded one, and the cost of keyed state nearly everywhere.
+// One [Kit.Run] is one bundle of one element, unless [Kit.StartBundle] has begun a longer
+// bundle, with several keys and timers. The kit calls [Kit.Start] and [Kit.Finish] at the
+// ends of a bundle. When a bundle fails, the kit drops what it wrote and what it emitted to
+// an [Output], as a runner does before it tries again. [Kit.Replay] runs a call twice,
+// [Kit.FailAt] lets an RPC fail, [Kit.CrashAt] lets the worker die at any step, and
+// [Kit.Fire] delivers the timers that are due. [Kit.RPCs] lists the RPCs that the calls
+// would have sent to a runner. They cost about 80 microseconds each on the embedded runner
+// and are the main cost of keyed state on every runner.
 //
 // A DoFn that gathers the elements of a key, and works and commits in FinishBundle, is
-// tested so, with a crash at each step:
+// tested with a crash at each step:
 //
 //	for n := 1; ; n++ {
 //		fn := new(batchFn) // a bundle is retried by a new one
@@ -32,29 +34,29 @@
 //		}
 //	}
 //
-// The kit's own provider does what that of the SDK does, its faults included: a Value
-// that was read as absent and then written is still absent to a second Read of the same
-// call. Timers follow the SDK, too: one that is cleared in a bundle where a later timer
-// of the key fires is fired itself, at event time 0; and one that is set through a
-// provider of an earlier call belongs to the key of the call that runs now. With SDK set, state goes through
-// the SDK's provider, which is slower and knows Map, Set and OrderedList, too.
+// The kit's own provider reproduces the SDK's, faults included. A Value that was read as
+// absent and then written is still absent to a second Read of the same call. A timer that
+// is cleared in a bundle in which a later timer of the key fires is fired itself, at event
+// time 0. A timer that is set through the provider of an earlier call belongs to the key of
+// the current call. With [Kit.SDK] set, state goes through the SDK's own provider, which is
+// slower and also knows Map, Set and OrderedList.
 //
 // # Limits
 //
-// A Kit belongs to one goroutine; state alone may be used from others while a bundle is
-// open. Timers and outputs may not, as in the SDK, and the race detector says so. Its own
-// provider knows Value, Bag and Combining. State
-// of a window stays when the window has ended. A DoFn with two timer families, at which
-// the embedded runner hangs, is accepted.
+// A Kit belongs to one goroutine. Only state may be used from others while a bundle is
+// open; timers and outputs may not, as in the SDK, and the race detector reports it. The
+// kit's own provider knows Value, Bag and Combining. The state of a window remains when the
+// window has ended. The kit accepts a DoFn with two timer families, although the embedded
+// runner hangs on one.
 //
-// Elements and side inputs are the test's own affair: the kit calls nothing but the
-// functions that it is given.
+// The kit calls nothing but the functions that it is given: the test supplies elements and
+// side inputs.
 //
 // # Differences
 //
-// A runner orders the calls of a key as it likes, and timers of equal time; the kit
-// orders timers by time, family and tag. It fires event and processing time timers
-// alike.
+// A runner may order the calls of a key, and timers of equal time, as it likes. The kit
+// orders timers by time, family and tag, and fires timers of event time and of processing
+// time alike.
 package beamtest
 
 import (

@@ -1,62 +1,62 @@
-// Package canonjson writes the one byte form of a JSON value that identities,
-// cache keys and tool arguments are made of.
+// Package canonjson writes the canonical JSON form of a value: the one sequence of bytes
+// that identities, cache keys and tool arguments are computed from.
+//
+//	Marshal(map[string]any{"z": 1e16, "a": "é"}) // {"a":"é","z":1e+16}
 //
 // # Behaviour
 //
-// No white space; members sorted by the code points of their names, which is the
-// order of their UTF-8 bytes; UTF-8 as it is, and only these escapes: \" \\ \b
-// \t \n \f \r, and \u00xx (lower case) for the other bytes below 0x20.
+// The form has no white space. Members are sorted by the code points of their names, which
+// is the order of their UTF-8 bytes. Text is UTF-8, and only these escapes are written: \"
+// \\ \b \t \n \f \r, and \u00xx in lower case for the other bytes below 0x20.
 //
-// A number with no fraction and no exponent is an integer of any size and keeps
-// its digits (-0 becomes 0). Every other number is a float64 and is written with
-// the shortest digits that read back as the same float64: plainly and with a
-// fraction (2.0, 0.0001, 1000000000000000.0) while its decimal exponent is
-// between -4 and 15, else as 1e+16, 1.5e-07. So 1e2 becomes 100.0, -0.0 stays,
-// 1e-400 becomes 0.0, and 1e400 is refused.
+// A number without a fraction and without an exponent is an integer of any size and keeps
+// its digits (-0 becomes 0). Every other number is a float64 and is written with the
+// shortest digits that read back as the same float64: in plain form with a fraction (2.0,
+// 0.0001, 1000000000000000.0) while its decimal exponent is between -4 and 15, and as
+// 1e+16 or 1.5e-07 beyond. So 1e2 becomes 100.0, -0.0 is kept, 1e-400 becomes 0.0, and
+// 1e400 is an error.
 //
-// Refused, with an [*Error] that tells the byte offset: anything that is not one
-// JSON text (RFC 8259), a name twice in one object, a number beyond float64, bytes
-// that are not UTF-8, lone surrogates, and nesting deeper than [MaxDepth].
+// Text is refused with an [*Error] that tells the byte offset if it is not exactly one JSON
+// text (RFC 8259), has a name twice in one object, a number beyond float64, bytes that are
+// not UTF-8, or lone surrogates, or nests deeper than [MaxDepth].
 //
-// The form is a function of the value alone: canonical text is its own canonical
-// form, and equal values in any spelling give equal bytes. An integer and a float
-// are different values: 1 and 1.0 stay apart.
+// Canonical text is its own canonical form, and equal values give equal bytes, however they
+// were spelled. An integer and a float are different values: 1 and 1.0 stay apart.
 //
-// Go values are written like this; every other type is refused with [ErrType]:
+// Go values of these types are accepted; every other type is refused with [ErrType]:
 //
-//   - nil, nil slices, nil maps and a nil *big.Int as null
-//   - bools, strings, signed and unsigned integers (not uintptr), float32 and
-//     float64, and named types of these kinds; a float always gets a fraction or
-//     an exponent, and a float32 the shortest digits that read back as it
+//   - nil, nil slices, nil maps and a nil *big.Int, as null
+//   - bools, strings, signed and unsigned integers (not uintptr), float32 and float64, and
+//     named types of these kinds; a float always gets a fraction or an exponent, and a
+//     float32 has the shortest digits that read back as the same float32
 //   - *big.Int and json.Number
-//   - json.RawMessage: its canonical form is put in its place
-//   - slices and arrays of what is taken, except of bytes
-//   - maps of what is taken whose keys are strings
+//   - json.RawMessage, whose canonical form is put in its place
+//   - slices and arrays of accepted types, but not of bytes
+//   - maps with string keys and values of accepted types
 //
-// Structs and pointers are refused, and so is a type, that of a map's keys too, with
-// a MarshalJSON or MarshalText method on itself or on a pointer to it: it has a form
-// of its own, which the caller marshals and passes as json.RawMessage.
+// Structs and pointers are refused. So is every type, a map's key type included, with a
+// MarshalJSON or MarshalText method on itself or on a pointer to it: such a type has a JSON
+// form of its own, which the caller marshals and passes as json.RawMessage.
 //
 // # Limits
 //
-// Nesting is at most [MaxDepth], so that no input exhausts the stack. Time grows
-// with the length of the text, times a logarithm for members that are not sorted
-// yet. [Write] does not stream what is JSON text already: it holds 4 KiB of text at a
-// time, but the canonical form of a json.RawMessage, json.Number or *big.Int as a whole.
+// Values nest at most [MaxDepth] levels, so that no input exhausts the stack. The time is
+// proportional to the length of the text, times a logarithm for members that are not sorted
+// yet. [Write] holds 4 KiB of text at a time, but the canonical form of a json.RawMessage,
+// json.Number or *big.Int as a whole.
 //
 // # Differences
 //
-// From RFC 8785: that sorts names by UTF-16 code units, so U+FFFD and U+1F600
-// change places; it writes every number as ECMAScript does (1.0 as 1, 1e16 as
-// 10000000000000000, -0.0 as 0) and so loses integers above 2^53.
+// RFC 8785 sorts names by UTF-16 code units, so that U+FFFD and U+1F600 change places. It
+// writes every number as ECMAScript does (1.0 as 1, 1e16 as 10000000000000000, -0.0 as 0)
+// and so loses integers above 2^53.
 //
-// From encoding/json: that escapes <, >, &, U+2028 and U+2029, writes 1.0 as 1
-// and uses other limits for exponents, reads integers as float64, replaces bytes
-// that are not UTF-8 and lone surrogates by U+FFFD, and takes the last of two
-// equal names.
+// encoding/json escapes <, >, &, U+2028 and U+2029, writes 1.0 as 1 and uses other limits
+// for exponents. It reads integers as float64, replaces invalid UTF-8 and lone surrogates
+// by U+FFFD, and takes the last of two equal names.
 //
-// From other writers of this form: some take the last of two equal names, and
-// some refuse integers above a number of digits.
+// Some other writers of this form take the last of two equal names, and some refuse
+// integers above a number of digits.
 package canonjson
 
 import (

@@ -1,7 +1,7 @@
 // Package coders gives Beam a deterministic coder for every message of the wire
 // schema and of the runtime's own state, and for the events of package events.
 //
-// Importing it is all it takes:
+// Import it for its effect:
 //
 //	import _ "github.com/beamagents/beamagents-go/pkg/coders"
 //
@@ -14,15 +14,17 @@
 //
 // A coder writes the deterministic protobuf encoding and nothing around it: known
 // fields by number, map entries sorted by key, unknown fields last in the order
-// they came. Equal messages have equal bytes. Unknown fields, unknown enum numbers
-// and the order of repeated entries survive. Coders never migrate: what was stored
-// is what is read, of whatever version.
+// they came. Equal messages have equal bytes, unless they hold the same unknown fields
+// in different orders. Unknown fields, unknown enum numbers and the order of repeated
+// entries are kept. A coder never migrates: a stored message of any version is read as
+// it was stored.
 //
-// A nil message and a string that is not UTF-8 are errors; the second one names the field.
-// A coder error fails the bundle, and a streaming runner retries the bundle for ever. So bytes from outside
-// are parsed in a DoFn that can dead-letter them (transforms.ParseEnvelopes), never
-// by a coder at the edge, and text that a user controls is checked before it is put
-// into a message: CheckText names the field that is not UTF-8.
+// A nil message is an error, and so is a string that is not UTF-8; that error names the
+// field. A coder error fails the bundle, and a streaming runner retries the bundle for
+// ever. So parse bytes from outside in a DoFn that can emit a dead letter
+// (transforms.ParseEnvelopes), never with a coder at the edge of the pipeline, and check
+// text that a user controls before it is put into a message: CheckText names the field
+// that is not UTF-8.
 //
 // An event travels as its canonical JSON, a projection as JSON with all of its columns.
 //
@@ -38,11 +40,11 @@
 // # Speed
 //
 // Messages of both schemas are encoded and decoded by generated code, without reflection
-// and, where it counts, in fewer allocations. It only sees what it handles as
-// proto.Marshal and proto.Unmarshal do; a message with fields of a newer schema is
-// decoded by proto.Unmarshal and copied. docs/performance.md has the numbers. The
-// generated methods (MarshalVT and the like) are for this package: alone they let
-// invalid text and unsorted maps pass.
+// and, where it counts, with fewer allocations. The generated code is used only for input
+// that it treats as proto.Marshal and proto.Unmarshal do; a message with fields of a newer
+// schema is decoded by proto.Unmarshal and copied. docs/performance.md has the numbers. The
+// generated methods (MarshalVT and the like) are for this package: on their own they accept
+// invalid text and write maps unsorted.
 //
 // # Limits
 //

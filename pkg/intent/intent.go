@@ -1,40 +1,41 @@
-// Package intent makes, signs, verifies and expires ToolIntents, and derives the
-// identities that an activation and everything it emits are known by.
+// Package intent builds, signs, verifies and expires ToolIntents, and derives the ids of
+// activations and of everything that they emit.
 //
 // # Behaviour
 //
-// Identities ([ID], [TraceID], [SpanID], [CacheKey]) are functions of the entity
-// key, the sequence number of the activation and a step: a retry makes the same
-// ones, and so does a program in another language. [Builder] makes an intent from
-// values alone; it reads no clock. [KindOf] is the only reading of the kind that
-// may decide whether something is executed or shown to a human.
+// The ids ([ID], [TraceID], [SpanID], [CacheKey]) are functions of the entity key, the
+// sequence number of the activation and a step. A retry computes the same ids, and so does
+// a program in another language. [Builder] builds an intent from values alone; it reads no
+// clock. Use [KindOf] to decide whether an intent is executed or shown to a human: it
+// treats a kind that this build does not know as neither.
 //
-// A signature is the HMAC-SHA256 of the deterministic encoding of the intent
-// without its fields 12 to 14 (scheme, key id, signature). Unknown fields are part
-// of it, so that an intent of a newer schema verifies, and cannot be stripped of
-// what this program does not know. The encoding is made from the message, not
-// taken from the wire, so that a transport may re-encode. Scheme and key id are
-// outside: an id changed to another that names the same key verifies.
+// A signature is the HMAC-SHA256 of the deterministic encoding of the intent without its
+// fields 12 to 14 (scheme, key id, signature). The encoding is computed from the message
+// and not taken from the wire, so that a transport may encode the message again. Unknown
+// fields are signed too. So an intent of a newer schema verifies, and nobody can remove
+// what this build does not know. Scheme and key id are not signed: an intent whose key id
+// was replaced by another name of the same key verifies.
 //
-// Keys are named by reference ([LoadKeyring]) and found where they are used. They
-// live in closures: no formatting verb, encoder or reflection over a value of this
-// package reaches one, and no error quotes a line of a keyring.
+// Signing keys are named by a reference, such as env:KEYS or file:/etc/keys, and
+// [LoadKeyring] reads them where they are used. The keys are held in closures: no
+// formatting verb, encoder or reflection reaches them, and no error quotes a keyring.
 //
-// An effector verifies first, then looks at the expiry, then executes; see the
-// example of the package.
+// An effector (the program that executes intents) first verifies an intent, then checks its
+// expiry, then executes it. See the example of the package.
 //
 // # Limits
 //
-// A keyring is read up to 1 MiB; its keys have at least 16 bytes. Nothing bounds an intent's args here. A model call
-// is nested at most canonjson.MaxDepth - 1 deep, as its document adds a level.
+// A keyring has at most 1 MiB, and each key at least 16 bytes. The size of an intent's
+// arguments is not limited here. The values of a [CacheKey] nest at most
+// canonjson.MaxDepth - 1 levels, since the document around them adds one.
 //
-// The identities use SHA-1, as version 5 UUIDs do; under GODEBUG=fips140=only, which
-// forbids it, they panic. They tell things apart and authenticate nothing.
+// The ids use SHA-1, as version 5 UUIDs do, and panic under GODEBUG=fips140=only, which
+// forbids it. They identify; they authenticate nothing.
 //
 // # Differences
 //
-// Some writers of this format take a short or empty signing key, and the last of two
-// equal members in args; here both are refused.
+// Some writers of this format accept a short or empty signing key, and the last of two
+// equal members in arguments. This package refuses both.
 package intent
 
 import (

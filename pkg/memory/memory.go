@@ -1,50 +1,56 @@
 // Package memory is the bounded working memory of one key, over its stored MemoryBlob.
 //
+//	m := memory.New(blob, nowMS)
+//	err := m.Put("open_tickets", []byte("3"))
+//	value, ok := m.Get("open_tickets")
+//
 // # Behaviour
 //
-// A [Memory] maps keys to bytes, in order of use. [Memory.Put] makes an entry the most
-// recent one, and so does a [Memory.Get] that finds one; what is too much for the caps
-// goes from the other end, least recently used first. The entry just written is never
-// evicted: a value that does not fit even alone is an error, and changes nothing.
+// A [Memory] maps keys to bytes. Its entries are ordered from the least to the most
+// recently used one, and that order is the order of the entries in the blob. [Memory.Put]
+// moves its entry to the end, and so does a [Memory.Get] that finds one. When a Put would
+// exceed a limit, the least recently used entries are evicted. The entry that was just
+// written is never evicted: a value that does not fit even alone is an error, and the
+// memory stays as it was.
 //
-// The order is the order of the entries in the blob. An entry's stamp says when it was
-// last used, by the "now" of [New] or [Memory.SetNow] (ms, event time); it decides nothing.
-// No clock is read.
+// Each entry carries a stamp of its last use, which is the "now" of [New] or
+// [Memory.SetNow] (ms, event time). Eviction follows the order and never the stamp. No
+// clock is read.
 //
-// A Get of the most recent entry changes nothing, not its stamp either, so that a key
-// that is only read is not written. Every other hit reorders, and is a change. A Put is
-// a write: it stamps, and is a change even with an equal value, unless order, value and
-// stamp are as they were.
+// [Memory.Changed] reports whether the blob has to be written. A Get of the most recent entry
+// changes neither order nor stamp, so that a key that is only read is not written. A Get of
+// any other entry changes the order. A Put always counts as a change, unless order, value
+// and stamp stay the same.
 //
-// Values are copied on their way in and out. All else is shared: [New] takes the blob
-// over, and [Memory.Blob] gives it back.
+// Values are copied on their way in and out. The blob itself is not: New takes it over, and
+// [Memory.Blob] hands it back.
 //
-// What was stored otherwise is mended when it is opened: a wrong total is added up
-// again, of entries with one key the last one stays, in its place, and nil entries go.
-// That counts as a change, so that it is written. A stamp of 0 for the version is no
-// change; it becomes the current one when something else is written. Unknown fields of
-// the blob and of entries are kept, those of an entry through a Put of its key, too,
-// until Clear, Delete or eviction.
+// New repairs inconsistent blobs: it recomputes a wrong total, drops nil entries, and keeps
+// only the last entry of a duplicate key. A repair counts as a change, so that the repaired
+// blob is written. A blob stored without a version (stamp 0) is read as version 1, and the
+// next write stores the version. Unknown fields of the blob and of its entries are kept
+// until Clear, Delete or eviction; a Put keeps those of its entry.
 //
-// [Memory.Begin] starts a transaction, which [Memory.Keep] ends with everything kept and
-// [Memory.Rollback] with everything as it was at Begin. A transaction costs in proportion
-// to the entries that it touches, whatever the size of the memory.
+// [Memory.Begin] starts a transaction. [Memory.Keep] ends it with all changes, and
+// [Memory.Rollback] restores what was there at Begin. A transaction costs in proportion to
+// the entries that it touches, whatever the size of the memory.
 //
 // # Limits
 //
-// Values have at most [MaxValueBytes] together, the encoded blob at most [MaxBlobBytes],
-// a key 1 to [MaxKeyBytes] bytes of UTF-8. A stored blob above the caps is kept until
-// the next Put. Stored keys that break the rule can be read and deleted.
+// The values of a memory have at most [MaxValueBytes] together, and the encoded blob has at
+// most [MaxBlobBytes]. A key is 1 to [MaxKeyBytes] bytes of UTF-8. A stored blob that
+// exceeds the limits is kept until the next Put. A stored key that breaks the rule can be
+// read and deleted, but not written.
 //
-// Get, Put and Delete take constant time, averaged over many calls. A Memory belongs to
-// one goroutine. Its zero value is of no use; New makes one.
+// Get, Put and Delete take constant time, averaged over many calls. A Memory belongs to one
+// goroutine. Create it with New: the zero value cannot be used.
 //
 // # Differences
 //
-// The Python side puts a kind byte in front of each value, writes even what has not
-// changed, and stamps and reorders on every hit. It has rings, and a compactor that
-// deletes at the soft cap, also what was just written; above the hard cap its write
-// fails. Here values are the user's bytes alone, and there is eviction at the hard cap.
+// The Python side puts a kind byte before each value, writes unchanged memories too, and
+// changes stamp and order on every hit. It has ring values, and a compactor that deletes
+// entries at the soft cap, the one just written included; a write above the hard cap fails
+// there. Here a value is exactly the user's bytes, and entries are evicted at the hard cap.
 package memory
 
 import (

@@ -2,30 +2,30 @@
 //
 // # Behaviour
 //
-// A [Schema] has one current version and, for each message type and each older version,
-// a step to the version after it. [ToCurrent] runs the steps that a message lacks, one
-// after the other. A message that is current comes back as it is, without a copy. A
-// stamp of 0 reads as version 1, which some writers of that version left out;
-// [StoredVersion] tells the two apart. Nothing is ever written here: the caller writes
-// the migrated message when it has something to write, or leaves the old bytes alone.
+// A [Schema] has one current version and, for each message type and each older version, a
+// step that produces the next version. [ToCurrent] runs the steps that a message lacks, one
+// after the other. A current message is returned as it is, without a copy. A message stored
+// without a version (stamp 0) counts as version 1, since some writers of version 1 left the
+// stamp out; [StoredVersion] tells the two apart. This package writes nothing: the caller
+// stores the migrated message together with its next change, or leaves the old bytes alone.
 //
-// [Stored] is the schema of this library's own state. A pipeline that keeps versioned
-// messages of its own makes a Schema for them with [New], in a package variable, and
-// adds the steps in an init function; [Schema.Gaps] is for the test that none is
-// missing.
+// [Stored] is the schema of this library's own state. A pipeline with versioned messages of
+// its own makes a Schema with [New], keeps it in a package variable, and adds the steps in
+// an init function. [Schema.Gaps] lists missing steps, for a test.
 //
 // # Limits
 //
-// Errors of this package must fail the bundle. The stored bytes then stay as they are,
-// and the key waits for a build that can read them: a [FutureError] ends when the newer
-// build is rolled out again, a [GapError] or a [StepError] when the step is mended.
-// Caught and treated as an empty state, each loses the key's state.
+// Return an error of this package from the DoFn, so that the bundle fails. The stored bytes
+// then stay as they are, and the key waits for a build that can read them. A [FutureError]
+// ends when the newer build is deployed again, a [GapError] or [StepError] when the step is
+// corrected. A program that treats one of these errors as an empty state loses the state of
+// the key.
 //
-// Steps are added before the first message is read, from one goroutine.
+// Add the steps before the first message is read, and from one goroutine.
 //
 // # Differences
 //
-// None: programs in other languages read stamps in the same way.
+// None: programs in other languages read the stamps in the same way.
 package migrate
 
 import (
