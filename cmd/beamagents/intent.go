@@ -225,7 +225,7 @@ func modelCall(text []byte) (intent.CacheRequest, error) {
 		case "params":
 			r.Params = value
 		default:
-			return r, fmt.Errorf("the member %q is none of model, messages, tools and params", name)
+			return r, fmt.Errorf("the member %q is not valid: use model, messages, tools or params", name)
 		}
 	}
 	return r, nil
@@ -349,7 +349,7 @@ reported on standard error.
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
 			m := intent.Mode(mode)
 			if err := m.Validate(); err != nil {
-				return fmt.Errorf("--mode %q is none of require, permissive and off", mode)
+				return fmt.Errorf("--mode %q is not valid: use require, permissive or off", mode)
 			}
 			ring, err := loadKeyring(ref)
 			if err != nil {

@@ -54,7 +54,7 @@ func (f *deskFn) ProcessElement(
 ) error {
 	e, err := decodeEvent(env.GetExternalEvent())
 	if err != nil {
-		return bury(env, deadletter.FunctionError, deadletter.Failed, err, errs)
+		return deadLetter(env, deadletter.FunctionError, deadletter.Failed, err, errs)
 	}
 	if e.Stored != nil {
 		return leave(sp, env, e.Stored, errs)
@@ -65,9 +65,9 @@ func (f *deskFn) ProcessElement(
 		return err
 	}
 	if err := topics.Put(e.Topic, e.value()); errors.Is(err, memory.ErrOverflow) {
-		return bury(env, deadletter.ActivationError, deadletter.MemoryOverflow, err, errs)
+		return deadLetter(env, deadletter.ActivationError, deadletter.MemoryOverflow, err, errs)
 	} else if err != nil {
-		return bury(env, deadletter.FunctionError, deadletter.Failed, err, errs)
+		return deadLetter(env, deadletter.FunctionError, deadletter.Failed, err, errs)
 	}
 	stored, err := f.Customer.Open(sp, customers) // migrated, if it is of an older version
 	if err != nil {
@@ -173,8 +173,8 @@ func decodeEvent(b []byte) (e event, err error) {
 // value is the note and the attachment, for which zeros stand.
 func (e event) value() []byte { return append([]byte(e.Note), make([]byte, e.AttachmentKB<<10)...) }
 
-// bury makes a dead letter of an event, which then has no other effect.
-func bury(env *pb.AgentEnvelope, reason deadletter.Reason, code deadletter.Code, cause error, errs func(*pb.ActivationErrorRecord)) error {
+// deadLetter emits a dead letter for the event. The event has no other effect.
+func deadLetter(env *pb.AgentEnvelope, reason deadletter.Reason, code deadletter.Code, cause error, errs func(*pb.ActivationErrorRecord)) error {
 	input, err := proto.MarshalOptions{Deterministic: true}.Marshal(env)
 	if err != nil {
 		return err

@@ -23,10 +23,10 @@ var errNoCustomer = errors.New("stored holds no Customer")
 func leave(sp beamstate.Provider, env *pb.AgentEnvelope, stored []byte, errs func(*pb.ActivationErrorRecord)) error {
 	old := new(supportpb.Customer)
 	if proto.Unmarshal(stored, old) != nil {
-		return bury(env, deadletter.FunctionError, deadletter.Failed, errNoCustomer, errs)
+		return deadLetter(env, deadletter.FunctionError, deadletter.Failed, errNoCustomer, errs)
 	}
 	if err := customers.Check(old); err != nil { // it would fail every bundle of its key
-		return bury(env, deadletter.FunctionError, deadletter.Failed, err, errs)
+		return deadLetter(env, deadletter.FunctionError, deadletter.Failed, err, errs)
 	}
 	cell := beamstate.MakeValueState[*supportpb.Customer](customerCell)
 	if _, there, err := cell.Read(sp); err != nil || there {

@@ -25,8 +25,8 @@ const (
 type Cell interface {
 	beamstate.PipelineState
 	// open makes sure that the cell may be replaced, reading it if that is needed, and
-	// returns what empties it.
-	open(sp beamstate.Provider, nowMS int64) (wipe func() error, err error)
+	// returns the function that clears it.
+	open(sp beamstate.Provider, nowMS int64) (clearCell func() error, err error)
 }
 
 // valueOf makes the struct that embeds it a Value of T for Beam, but for its id. It is

@@ -25,5 +25,5 @@ func (c *Continuation) Open(sp beamstate.Provider) (*Handle[*pb.Continuation], e
 }
 
 func (c *Continuation) open(sp beamstate.Provider, _ int64) (func() error, error) {
-	return wiper(c.Open(sp))
+	return clearer(c.Open(sp))
 }

@@ -32,5 +32,5 @@ func (c *Control) Open(sp beamstate.Provider) (*Handle[*runtimepb.KeyControl], e
 }
 
 func (c *Control) open(sp beamstate.Provider, _ int64) (func() error, error) {
-	return wiper(c.Open(sp))
+	return clearer(c.Open(sp))
 }

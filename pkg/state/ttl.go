@@ -149,14 +149,14 @@ func (c *TTL) Fired(et beam.EventTime, sp beamstate.Provider, tp timers.Provider
 		m.arm(tp)
 		return 0, false, nil
 	}
-	wipes := make([]func() error, len(cells))
+	clears := make([]func() error, len(cells))
 	for i, cell := range cells {
-		if wipes[i], err = cell.open(sp, m.ms); err != nil {
+		if clears[i], err = cell.open(sp, m.ms); err != nil {
 			return 0, false, err
 		}
 	}
-	for _, wipe := range wipes {
-		if err := wipe(); err != nil {
+	for _, clearCell := range clears {
+		if err := clearCell(); err != nil {
 			return 0, false, err
 		}
 	}

@@ -95,7 +95,7 @@ type versionedAt[M migrate.Message] struct {
 }
 
 func (c versionedAt[M]) open(sp beamstate.Provider, _ int64) (func() error, error) {
-	return wiper(c.Open(sp, c.schema))
+	return clearer(c.Open(sp, c.schema))
 }
 
 // Handle is a cell with one message during one call.
@@ -202,8 +202,8 @@ func (h *Handle[M]) Commit() error {
 	return nil
 }
 
-// wiper makes of what Open returned what the open of a Cell returns.
-func wiper[M migrate.Message](h *Handle[M], err error) (func() error, error) {
+// clearer returns the function that clears the cell of h and commits, for the open of a Cell.
+func clearer[M migrate.Message](h *Handle[M], err error) (func() error, error) {
 	if err != nil {
 		return nil, err
 	}

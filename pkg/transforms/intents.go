@@ -73,14 +73,14 @@ func (f *beamagentsEncodeIntentsFn) ProcessElement(
 	ctx context.Context, in *pb.ToolIntent, emit func([]byte, []byte), errs func(*pb.ActivationErrorRecord),
 ) error {
 	if err := intent.CheckText(in); err != nil {
-		return buryIntent(ctx, in, deadletter.IntentDeadLetter, deadletter.Serialize, err.Error(), errs)
+		return deadLetterIntent(ctx, in, deadletter.IntentDeadLetter, deadletter.Serialize, err.Error(), errs)
 	}
 	switch n := proto.Size(in); {
 	case n == 0:
-		return buryIntent(ctx, in, deadletter.IntentDeadLetter, deadletter.Serialize,
+		return deadLetterIntent(ctx, in, deadletter.IntentDeadLetter, deadletter.Serialize,
 			"the intent has no field, and its encoding would be an empty message", errs)
 	case n > f.MaxBytes:
-		return buryIntent(ctx, in, deadletter.IntentDeadLetter, deadletter.TooLarge,
+		return deadLetterIntent(ctx, in, deadletter.IntentDeadLetter, deadletter.TooLarge,
 			fmt.Sprintf("%d bytes, the limit is %d", n, f.MaxBytes), errs)
 	}
 	b, err := proto.MarshalOptions{Deterministic: true}.Marshal(in)
@@ -176,16 +176,16 @@ func passIntent(
 	emit func(*pb.ToolIntent), errs func(*pb.ActivationErrorRecord),
 ) error {
 	if err := intent.CheckText(in); err != nil {
-		return buryIntent(ctx, in, deadletter.IntentDeadLetter, deadletter.Serialize, err.Error(), errs)
+		return deadLetterIntent(ctx, in, deadletter.IntentDeadLetter, deadletter.Serialize, err.Error(), errs)
 	}
 	passed.Inc(ctx, 1)
 	emit(in)
 	return nil
 }
 
-// buryIntent buries an intent. Where its text has no encoding, the input is a copy with
+// deadLetterIntent emits a dead letter for an intent. Where its text has no encoding, the input is a copy with
 // U+FFFD for what is not UTF-8, and the error says so.
-func buryIntent(
+func deadLetterIntent(
 	ctx context.Context, in *pb.ToolIntent, reason deadletter.Reason, code deadletter.Code, text string,
 	emit func(*pb.ActivationErrorRecord),
 ) error {

@@ -53,6 +53,6 @@ func (*beamagentsRouteIntentsFn) ProcessElement(
 	case kind == intent.Tool, in == nil: // nil has no kind to complain of, and does not pass
 		return passIntent(ctx, in, routedTools, tools, errs)
 	}
-	return buryIntent(ctx, in, deadletter.UnknownKind, deadletter.Code(deadletter.UnknownKind),
+	return deadLetterIntent(ctx, in, deadletter.UnknownKind, deadletter.Code(deadletter.UnknownKind),
 		fmt.Sprintf("kind %d is neither a tool call nor an approval", in.GetKind()), errs)
 }

@@ -96,7 +96,7 @@ func (f *beamagentsSignFn) ProcessElement(
 ) error {
 	signed, err := f.signer.Sign(in)
 	if err != nil {
-		return buryIntent(ctx, in, deadletter.IntentDeadLetter, deadletter.Sign, err.Error(), errs)
+		return deadLetterIntent(ctx, in, deadletter.IntentDeadLetter, deadletter.Sign, err.Error(), errs)
 	}
 	intentsSigned.Inc(ctx, 1)
 	emit(signed)

@@ -104,7 +104,7 @@ func (f *beamagentsVerifyFn) ProcessElement(
 	case f.Mode.Accepts(outcome):
 		return passIntent(ctx, in, unsignedAccepted, emit, errs)
 	}
-	return buryIntent(ctx, in, deadletter.Reason(outcome), deadletter.Code(outcome), refusal(outcome, in), errs)
+	return deadLetterIntent(ctx, in, deadletter.Reason(outcome), deadletter.Code(outcome), refusal(outcome, in), errs)
 }
 
 // refusal says more about an outcome.
