@@ -11,6 +11,7 @@ import (
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/core/runtime/graphx"
 	pipepb "github.com/apache/beam/sdks/v2/go/pkg/beam/model/pipeline_v1"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/runners/universal/extworker"
+	"google.golang.org/protobuf/proto"
 )
 
 // validateEnvironment fills in the defaults of the environment.
@@ -72,5 +73,29 @@ func (o *Options) environment(ctx context.Context) (env *pipepb.Environment, sto
 		stop()
 		return nil, nil, fmt.Errorf("--environment_config: %w", err)
 	}
+	if o.Environment == Process {
+		if err := endWithStarter(env); err != nil {
+			return nil, nil, err
+		}
+	}
 	return env, stop, nil
+}
+
+// endWithStarter makes the boot program and the worker end with what has started them,
+// whichever boot program is used.
+func endWithStarter(env *pipepb.Environment) error {
+	var process pipepb.ProcessPayload
+	if err := proto.Unmarshal(env.GetPayload(), &process); err != nil {
+		return err
+	}
+	if process.Env == nil {
+		process.Env = map[string]string{}
+	}
+	process.Env[parentVariable] = parentOfBoot
+	payload, err := proto.MarshalOptions{Deterministic: true}.Marshal(&process)
+	if err != nil {
+		return err
+	}
+	env.Payload = payload
+	return nil
 }
