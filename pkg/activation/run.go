@@ -107,11 +107,11 @@ func (s *stepper) run(a *attempt) (ran bool, err error) {
 	// the end of its time may still write to it. For the same reason it sees nothing of the
 	// state that a later step changes.
 	var result struct {
-		outcome     agent.Outcome
-		failure     *Failure
-		name        uint64
-		duplicate   bool
-		version     uint32
+		outcome   agent.Outcome
+		failure   *Failure
+		name      uint64
+		duplicate bool
+		version   uint32
 	}
 	recent := s.c.RecentEventIds
 	act := agent.Begin(start)
