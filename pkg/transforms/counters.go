@@ -10,8 +10,12 @@ import (
 	pb "github.com/beamagents/beamagents-go/proto/beam_agents/v1"
 )
 
-// MetricsNamespace is the namespace of all counters of this package.
+// MetricsNamespace is the namespace of the counters of this package, but for those of
+// [ExportNamespace] and that of memories that are nearly full.
 const MetricsNamespace = "beam_agents.runtime"
+
+// ExportNamespace is the namespace of the counters of [ExportTraces].
+const ExportNamespace = "beam_agents.otlp"
 
 // memoryNamespace is the namespace of the counter of memories that are nearly full.
 const memoryNamespace = "beam_agents.memory"
@@ -40,8 +44,18 @@ var (
 	agentTimersWithoutState = beam.NewCounter(MetricsNamespace, "timers_without_state")
 	activationsAbandoned    = beam.NewCounter(MetricsNamespace, "activations_abandoned")
 	activationMS            = beam.NewDistribution(MetricsNamespace, "activation_ms")
+	activationsInFlight     = beam.NewDistribution(MetricsNamespace, "activations_in_flight")
+	memoryEvictions         = beam.NewCounter(MetricsNamespace, "memory_evictions")
 	memoryBytes             = beam.NewDistribution(MetricsNamespace, "memory_bytes")
 	softCapWarnings         = beam.NewCounter(memoryNamespace, "soft_cap_warnings")
+
+	spansExported      = beam.NewCounter(ExportNamespace, "spans_exported")
+	spansDropped       = beam.NewCounter(ExportNamespace, "spans_dropped")
+	spansUnsampled     = beam.NewCounter(ExportNamespace, "spans_unsampled")
+	eventsWithoutTrace = beam.NewCounter(ExportNamespace, "events_without_trace")
+	eventsInvalid      = beam.NewCounter(ExportNamespace, "events_invalid")
+	batchesSent        = beam.NewCounter(ExportNamespace, "batches_sent")
+	exportFailures     = beam.NewCounter(ExportNamespace, "export_failures")
 
 	agentCounters = func() map[string]beam.Counter {
 		counters := map[string]beam.Counter{}
@@ -49,6 +63,14 @@ var (
 			counters[name] = beam.NewCounter(MetricsNamespace, name)
 		}
 		return counters
+	}()
+
+	agentDistributions = func() map[string]beam.Distribution {
+		distributions := map[string]beam.Distribution{}
+		for _, name := range activation.Distributions() {
+			distributions[name] = beam.NewDistribution(MetricsNamespace, name)
+		}
+		return distributions
 	}()
 
 	errorsByReason = func() map[deadletter.Reason]beam.Counter {
