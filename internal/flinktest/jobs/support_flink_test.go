@@ -138,7 +138,7 @@ func tailOf(s string) string { return s[max(0, len(s)-4000):] }
 // id is the id of the job that was started last. It waits until the job runs.
 func (r *run) id() string {
 	r.t.Helper()
-	ctx, cancel := context.WithTimeout(r.ctx, time.Minute)
+	ctx, cancel := context.WithTimeout(r.ctx, 3*time.Minute)
 	defer cancel()
 	j, err := r.cluster.REST.Find(ctx, r.name)
 	if err != nil {
