@@ -148,6 +148,7 @@ func TestMetricsAreFrozen(t *testing.T) {
 		intentsSigned, intentsVerified, intentsNotVerified, unsignedAccepted, intentsEncoded, intentsDecoded,
 		eventsDecoded, eventsEnveloped, eventsTraced,
 		agentTimersWithoutState, activationsAbandoned, activationMS, memoryBytes, softCapWarnings,
+		spansExported, spansDropped, spansUnsampled, eventsWithoutTrace, eventsInvalid, batchesSent, exportFailures,
 	}
 	if n, want := countInSources(t, regexp.MustCompile(`beam\.New(Counter|Distribution|Gauge)\(`)), len(metrics)+2; n != want {
 		t.Errorf("the package makes metrics in %d places, and this test knows of %d", n, want)

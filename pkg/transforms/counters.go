@@ -10,8 +10,12 @@ import (
 	pb "github.com/beamagents/beamagents-go/proto/beam_agents/v1"
 )
 
-// MetricsNamespace is the namespace of all counters of this package.
+// MetricsNamespace is the namespace of the counters of this package, but for those of
+// [ExportNamespace] and that of memories that are nearly full.
 const MetricsNamespace = "beam_agents.runtime"
+
+// ExportNamespace is the namespace of the counters of [ExportTraces].
+const ExportNamespace = "beam_agents.otlp"
 
 // memoryNamespace is the namespace of the counter of memories that are nearly full.
 const memoryNamespace = "beam_agents.memory"
@@ -42,6 +46,14 @@ var (
 	activationMS            = beam.NewDistribution(MetricsNamespace, "activation_ms")
 	memoryBytes             = beam.NewDistribution(MetricsNamespace, "memory_bytes")
 	softCapWarnings         = beam.NewCounter(memoryNamespace, "soft_cap_warnings")
+
+	spansExported      = beam.NewCounter(ExportNamespace, "spans_exported")
+	spansDropped       = beam.NewCounter(ExportNamespace, "spans_dropped")
+	spansUnsampled     = beam.NewCounter(ExportNamespace, "spans_unsampled")
+	eventsWithoutTrace = beam.NewCounter(ExportNamespace, "events_without_trace")
+	eventsInvalid      = beam.NewCounter(ExportNamespace, "events_invalid")
+	batchesSent        = beam.NewCounter(ExportNamespace, "batches_sent")
+	exportFailures     = beam.NewCounter(ExportNamespace, "export_failures")
 
 	agentCounters = func() map[string]beam.Counter {
 		counters := map[string]beam.Counter{}

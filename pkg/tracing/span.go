@@ -1,0 +1,250 @@
+package tracing
+
+import (
+	"cmp"
+	"context"
+	"encoding/hex"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/sdk/instrumentation"
+	"go.opentelemetry.io/otel/sdk/resource"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+	"go.opentelemetry.io/otel/trace"
+
+	pb "github.com/beamagents/beamagents-go/proto/beam_agents/v1"
+)
+
+// Verdict says what became of an event.
+type Verdict uint8
+
+// The verdicts.
+const (
+	// Mapped: the event is a span.
+	Mapped Verdict = iota
+	// Covered: the event is the beginning of a span that another event makes.
+	Covered
+	// NoTrace: the event has no trace id. It belongs to no trace, which is no error.
+	NoTrace
+	// BadIDs: an id has another width than OpenTelemetry asks for, or is zero.
+	BadIDs
+)
+
+// Options are the options of [Span].
+type Options struct {
+	// Contents exports the attributes that hold what users, models and tools said, which are
+	// opt-in in the conventions. By default they are left out.
+	Contents bool
+	// Resource is the origin of the spans, such as service.name.
+	Resource *resource.Resource
+}
+
+// scope is who says that the spans are so.
+var scope = instrumentation.Scope{Name: "github.com/beamagents/beamagents-go/pkg/tracing", SchemaURL: SchemaURL}
+
+// Span returns the span of an event. It is nil if the verdict is not Mapped. The event is
+// not changed.
+func Span(e *pb.TraceEvent, o Options) (sdktrace.ReadOnlySpan, Verdict) {
+	if len(e.GetTraceId()) == 0 {
+		return nil, NoTrace
+	}
+	own, parent, ok := contexts(e)
+	if !ok {
+		return nil, BadIDs
+	}
+	if e.GetEventType() == pb.TraceEvent_ACTIVATION_START {
+		return nil, Covered
+	}
+	s := tracetest.SpanStub{
+		SpanContext: own, Parent: parent, SpanKind: kindOf(e), Name: nameOf(e),
+		Resource: o.Resource, InstrumentationScope: scope,
+	}
+	s.StartTime, s.EndTime = times(e)
+	if e.GetEventType() == pb.TraceEvent_ERROR || e.GetAttributes()[errorType] != "" {
+		s.Status = sdktrace.Status{Code: codes.Error, Description: valid(e.GetAttributes()[reasonName])}
+	}
+	if caller := caller(e.GetAttributes()[traceparentName]); caller.IsValid() {
+		s.Links = []sdktrace.Link{{SpanContext: caller}}
+	}
+	s.Attributes, s.DroppedAttributes = attributes(e, o.Contents)
+	return s.Snapshot(), Mapped
+}
+
+// contexts returns the ids of an event, if they are valid.
+func contexts(e *pb.TraceEvent) (own, parent trace.SpanContext, ok bool) {
+	if len(e.GetTraceId()) != 16 || len(e.GetSpanId()) != 8 {
+		return own, parent, false
+	}
+	config := trace.SpanContextConfig{
+		TraceID: trace.TraceID(e.GetTraceId()), SpanID: trace.SpanID(e.GetSpanId()), TraceFlags: trace.FlagsSampled,
+	}
+	own = trace.NewSpanContext(config)
+	switch len(e.GetParentSpanId()) {
+	case 0:
+	case 8:
+		config.SpanID = trace.SpanID(e.GetParentSpanId())
+		parent = trace.NewSpanContext(config)
+		if !parent.IsValid() {
+			return own, parent, false
+		}
+	default:
+		return own, parent, false
+	}
+	return own, parent, own.IsValid()
+}
+
+// caller returns the span of a W3C traceparent, which is not valid if the text is none.
+func caller(traceparent string) trace.SpanContext {
+	if traceparent == "" {
+		return trace.SpanContext{}
+	}
+	ctx := propagation.TraceContext{}.Extract(context.Background(), propagation.MapCarrier{"traceparent": traceparent})
+	return trace.SpanContextFromContext(ctx)
+}
+
+func kindOf(e *pb.TraceEvent) trace.SpanKind {
+	switch e.GetEventType() {
+	case pb.TraceEvent_LLM_CALL:
+		return trace.SpanKindClient
+	case pb.TraceEvent_INTENT_EMITTED:
+		return trace.SpanKindProducer
+	}
+	return trace.SpanKindInternal
+}
+
+// operation returns the GenAI operation that an event is, or "".
+func operation(e *pb.TraceEvent) string {
+	if name := e.GetAttributes()[operationName]; name != "" {
+		return name
+	}
+	switch e.GetEventType() {
+	case pb.TraceEvent_ACTIVATION_END:
+		return "invoke_agent"
+	case pb.TraceEvent_LLM_CALL:
+		return "chat"
+	case pb.TraceEvent_TOOL_CALL:
+		return "execute_tool"
+	}
+	return ""
+}
+
+// nameOf returns the name of a span: few names, since backends group by them.
+func nameOf(e *pb.TraceEvent) string {
+	a := e.GetAttributes()
+	verb, object := operation(e), ""
+	switch {
+	case verb == "invoke_agent" || verb == "create_agent":
+		object = a[agentName]
+	case verb == "execute_tool":
+		object = cmp.Or(a[toolName], a[ownToolName])
+	case verb != "":
+		object = a[requestModel]
+	case e.GetEventType() == pb.TraceEvent_INTENT_EMITTED:
+		verb, object = "emit_intent", a[ownToolName]
+		if a[intentKindName] == pb.ToolIntent_APPROVAL.String() {
+			verb = "request_approval"
+		}
+	case e.GetEventType() == pb.TraceEvent_SUSPENDED:
+		verb, object = "suspend", a[adapterName]
+	case e.GetEventType() == pb.TraceEvent_ERROR:
+		verb, object = "error", a[errorType]
+	default:
+		verb, object = "event", strconv.Itoa(int(e.GetEventType()))
+	}
+	if object == "" {
+		return valid(verb)
+	}
+	return valid(verb + " " + object)
+}
+
+// maxMS is the latest millisecond whose nanoseconds fit into OTLP's and Go's integers.
+const maxMS = math.MaxInt64 / int64(time.Millisecond)
+
+// times returns the begin and the end of a span.
+func times(e *pb.TraceEvent) (start, end time.Time) {
+	first := addMS(e.GetStartMs(), milliseconds(e, offsetName))
+	last := addMS(e.GetEndMs(), milliseconds(e, offsetName))
+	last = max(last, addMS(first, milliseconds(e, durationName)))
+	return time.UnixMilli(first).UTC(), time.UnixMilli(last).UTC()
+}
+
+// milliseconds returns the value of an attribute, 0 if it is absent, negative or no number.
+func milliseconds(e *pb.TraceEvent, name string) int64 {
+	text, ok := e.GetAttributes()[name]
+	if !ok {
+		return 0
+	}
+	ms, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		return 0
+	}
+	return max(ms, 0)
+}
+
+// addMS adds a duration, which is not negative, to a time. Both are kept within OTLP's range.
+func addMS(at, duration int64) int64 {
+	at = min(max(at, 0), maxMS)
+	return at + min(duration, maxMS-at)
+}
+
+// attributes returns the attributes of a span in the order of their names, and how many had
+// a value of another type.
+func attributes(e *pb.TraceEvent, contents bool) (all []attribute.KeyValue, dropped int) {
+	all = make([]attribute.KeyValue, 0, len(e.GetAttributes())+6)
+	all = append(all, attribute.String(entityKeyName, keyText(e.GetEntityKey())),
+		attribute.Int64(seqName, e.GetSeq()), attribute.Int64(stepName, int64(e.GetStepIndex())))
+	if _, ok := e.GetAttributes()[operationName]; !ok {
+		if name := operation(e); name != "" {
+			all = append(all, attribute.String(operationName, name))
+		}
+	}
+	if _, ok := e.GetAttributes()[toolName]; !ok && e.GetEventType() == pb.TraceEvent_TOOL_CALL && operation(e) == "execute_tool" {
+		if name := e.GetAttributes()[ownToolName]; name != "" {
+			all = append(all, attribute.String(toolName, valid(name)))
+		}
+	}
+	if e.GetEventType() == pb.TraceEvent_ERROR && e.GetAttributes()[errorType] == "" {
+		all = append(all, attribute.String(errorType, "_OTHER"))
+	}
+	for _, name := range slices.Sorted(maps.Keys(e.GetAttributes())) {
+		text := e.GetAttributes()[name]
+		convention, known := conventionOf[name]
+		switch {
+		case name == "" || name == errorType && text == "" || convention.isContent() && !contents:
+			continue
+		case name == entityKeyName || name == seqName || name == stepName:
+			dropped++ // these names say where the span comes from
+			continue
+		case name == traceparentName && caller(text).IsValid():
+			continue // it is a link
+		}
+		value := attribute.StringValue("")
+		if known {
+			if value, known = convention.Type.value(text); !known {
+				dropped++
+				continue
+			}
+		} else {
+			value = attribute.StringValue(valid(text))
+		}
+		all = append(all, attribute.KeyValue{Key: attribute.Key(valid(name)), Value: value})
+	}
+	slices.SortFunc(all, func(a, b attribute.KeyValue) int { return strings.Compare(string(a.Key), string(b.Key)) })
+	return all, dropped
+}
+
+func keyText(key []byte) string {
+	if utf8.Valid(key) {
+		return string(key)
+	}
+	return "0x" + hex.EncodeToString(key)
+}
