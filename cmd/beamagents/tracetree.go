@@ -16,8 +16,12 @@ import (
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/beamagents/beamagents-go/pkg/tracing"
 	pb "github.com/beamagents/beamagents-go/proto/beam_agents/v1"
 )
 
@@ -32,11 +36,8 @@ type traceTree struct {
 type treeSpan struct {
 	start, end *pb.TraceEvent // one of them may be nil; an event of another type is end
 	encoded    string         // the event, or one of the two
-	attributes map[string]string
-	name       string
 	startMS    int64
 	durationMS int64
-	measured   bool // the duration was measured, and is not what is between event times
 
 	parent   *treeSpan
 	children []*treeSpan
@@ -116,7 +117,9 @@ func (t *traceEvents) tree(id string) (*traceTree, error) {
 		}
 	}
 	for _, s := range spans {
-		s.describe()
+		v := s.view()
+		s.startMS = v.StartTime().UnixMilli()
+		s.durationMS = v.EndTime().UnixMilli() - s.startMS
 	}
 	slices.SortFunc(spans, compareSpans)
 	if id != "" {
@@ -225,40 +228,61 @@ func inTreeOrder(spans []*treeSpan) []*treeSpan {
 	return ordered
 }
 
-// describe works out what is shown of a span.
-func (s *treeSpan) describe() {
-	s.attributes = map[string]string{}
-	maps.Copy(s.attributes, s.start.GetAttributes())
-	maps.Copy(s.attributes, s.end.GetAttributes())
-	s.name = s.spanName()
-	s.startMS, s.durationMS, s.measured = s.times()
+// A spanView is what is shown of a span: that which an exporter sends.
+type spanView struct {
+	sdktrace.ReadOnlySpan
 }
 
-func (s *treeSpan) spanName() string {
-	a := s.attributes
-	switch t := s.event().GetEventType(); t {
-	case pb.TraceEvent_ACTIVATION_START, pb.TraceEvent_ACTIVATION_END:
-		return named("invoke_agent", a["gen_ai.agent.name"])
-	case pb.TraceEvent_LLM_CALL:
-		return named("chat", a["gen_ai.request.model"])
-	case pb.TraceEvent_TOOL_CALL:
-		if a["gen_ai.operation.name"] == "invoke_agent" {
-			return named("invoke_agent", a["gen_ai.agent.name"])
-		}
-		return named("execute_tool", cmp.Or(a["gen_ai.tool.name"], a["beam_agents.tool_name"]))
-	case pb.TraceEvent_INTENT_EMITTED:
-		if a["beam_agents.intent_kind"] == pb.ToolIntent_APPROVAL.String() {
-			return named("approval", a["beam_agents.tool_name"])
-		}
-		return named("intent", a["beam_agents.tool_name"])
-	case pb.TraceEvent_SUSPENDED:
-		return "suspended"
-	case pb.TraceEvent_ERROR:
-		return "error"
-	default:
-		return fmt.Sprintf("event %d", t)
+// The ids of a span while it is made.
+var traceID, spanID = bytes.Repeat([]byte{1}, 16), bytes.Repeat([]byte{1}, 8)
+
+// view makes the span of the events. It is not kept, since it takes several times the
+// memory of the events.
+func (s *treeSpan) view() spanView {
+	e := s.event()
+	// What a span says does not depend on its ids, which here may be of any width, nor on
+	// whether its activation has an end.
+	of := &pb.TraceEvent{
+		TraceId: traceID, SpanId: spanID, EntityKey: e.GetEntityKey(), Seq: e.GetSeq(), StepIndex: e.GetStepIndex(),
+		EventType: e.GetEventType(), Attributes: e.GetAttributes(), StartMs: e.GetStartMs(), EndMs: e.GetEndMs(),
 	}
+	if s.end == nil {
+		of.EventType = pb.TraceEvent_ACTIVATION_END
+	}
+	span, _ := tracing.Span(of, tracing.Options{Contents: true}) // the ids are valid
+	return spanView{span}
 }
+
+// label is the name of the span, made fit for a line.
+func (v spanView) label() string {
+	operation, about, _ := strings.Cut(v.Name(), " ")
+	return named(word(operation), about)
+}
+
+// attribute is an attribute's value, which is not valid if it is absent.
+func (v spanView) attribute(name string) attribute.Value {
+	all := v.Attributes() // in the order of their names
+	i, found := slices.BinarySearchFunc(all, name, func(a attribute.KeyValue, name string) int { return strings.Compare(string(a.Key), name) })
+	if !found {
+		return attribute.Value{}
+	}
+	return all[i].Value
+}
+
+// text is an attribute that is text, "" if it is absent.
+func (v spanView) text(name string) string { return v.attribute(name).AsString() }
+
+// number is an attribute that is an integer, -1 if it is absent.
+func (v spanView) number(name string) int64 {
+	if a := v.attribute(name); a.Type() == attribute.INT64 {
+		return a.AsInt64()
+	}
+	return -1
+}
+
+// measured reports whether the duration was measured, and is not what is between the times
+// of events.
+func (v spanView) measured() bool { return v.number("beam_agents.duration_ms") >= 0 }
 
 // named is a name with what it is about.
 func named(operation, about string) string {
@@ -287,50 +311,9 @@ func word(text string) string {
 	return text
 }
 
-// number reads an attribute that is a number of at least 0.
-func (s *treeSpan) number(name string) (int64, bool) {
-	n, err := strconv.ParseInt(s.attributes[name], 10, 64)
-	return n, err == nil && n >= 0
-}
-
-// times are the measured ones where there are any, else those of the events.
-func (s *treeSpan) times() (startMS, durationMS int64, measured bool) {
-	first := cmp.Or(s.start, s.end)
-	startMS = first.GetStartMs()
-	if s.end != nil && s.attributes["beam_agents.activation.kind"] == "resume" {
-		startMS = s.end.GetStartMs() // that of START is when the activation began, before it waited
-	}
-	if offset, ok := s.number("beam_agents.offset_ms"); ok {
-		startMS = addMS(startMS, offset)
-	}
-	if d, ok := s.number("beam_agents.duration_ms"); ok {
-		return startMS, d, true
-	}
-	return startMS, subMS(s.event().GetEndMs(), startMS), false
-}
-
-// addMS and subMS do not overflow; a span does not end before it began.
-func addMS(a, b int64) int64 {
-	if a > math.MaxInt64-b {
-		return math.MaxInt64
-	}
-	return a + b
-}
-
-func subMS(a, b int64) int64 {
-	switch d := a - b; {
-	case a <= b:
-		return 0
-	case d < 0:
-		return math.MaxInt64
-	default:
-		return d
-	}
-}
-
 // duration is one for people.
 func duration(ms int64) string {
-	if ms < 1000 || ms > math.MaxInt64/int64(time.Millisecond) {
+	if ms < 1000 {
 		return fmt.Sprintf("%dms", ms)
 	}
 	return (time.Duration(ms) * time.Millisecond).String()
@@ -360,20 +343,21 @@ func writeTextTree(w *bufio.Writer, t *traceTree) error {
 	}
 	var widths [3]int
 	for _, s := range t.spans {
-		for i, column := range s.columns(firstMS) {
+		for i, column := range s.columns(s.view(), firstMS) {
 			widths[i] = max(widths[i], utf8.RuneCountInString(column))
 		}
 	}
 	var b []byte
 	for _, s := range t.spans {
 		b = b[:0]
-		for i, column := range s.columns(firstMS) {
+		v := s.view()
+		for i, column := range s.columns(v, firstMS) {
 			b = append(b, column...)
 			for range widths[i] - utf8.RuneCountInString(column) + 2 {
 				b = append(b, ' ')
 			}
 		}
-		b = append(b, strings.Join(s.details(), "  ")...)
+		b = append(b, strings.Join(slices.Concat(v.details(), s.faults()), "  ")...)
 		if _, err := w.Write(append(bytes.TrimRight(b, " "), '\n')); err != nil {
 			return err
 		}
@@ -396,19 +380,15 @@ func writeTreeHead(w *bufio.Writer, t *traceTree, firstMS int64) error {
 
 // columns are the name of a span in the tree, when it began after firstMS, and how long it
 // took.
-func (s *treeSpan) columns(firstMS int64) [3]string {
-	took := "-"
-	if s.measured || s.durationMS > 0 {
+func (s *treeSpan) columns(v spanView, firstMS int64) [3]string {
+	label, took := v.label(), "-"
+	if s.depth > maxBranches {
+		label = fmt.Sprintf("(depth %d) %s", s.depth, label)
+	}
+	if v.measured() || s.durationMS > 0 {
 		took = duration(s.durationMS)
 	}
-	return [3]string{s.branch + s.label(), "+" + duration(subMS(s.startMS, firstMS)), took}
-}
-
-func (s *treeSpan) label() string {
-	if s.depth > maxBranches {
-		return fmt.Sprintf("(depth %d) %s", s.depth, s.name)
-	}
-	return s.name
+	return [3]string{s.branch + label, "+" + duration(s.startMS-firstMS), took}
 }
 
 // quoted is a text of any length in quotes.
@@ -428,99 +408,105 @@ func date(ms int64) string {
 }
 
 // details are what a line says behind name and times.
-func (s *treeSpan) details() (all []string) {
-	a := s.attributes
+func (v spanView) details() (all []string) {
 	add := func(format string, args ...any) { all = append(all, fmt.Sprintf(format, args...)) }
-	if a["beam_agents.activation.kind"] == "resume" {
+	if v.text("beam_agents.activation.kind") == "resume" {
 		add("resumed")
 	}
-	if v := a["beam_agents.activation.status"]; v != "" {
-		add("%s", word(v))
+	if status := v.text("beam_agents.activation.status"); status != "" {
+		add("%s", word(status))
 	}
-	if a["beam_agents.cache_hit"] == "true" {
+	if v.attribute("beam_agents.cache_hit").AsBool() {
 		add("from the replay cache")
 	}
-	if in, ok := s.number("gen_ai.usage.input_tokens"); ok {
-		cached := ""
-		if n, ok := s.number("gen_ai.usage.cache_read.input_tokens"); ok {
-			cached = fmt.Sprintf(" (%d cached)", n)
+	if in := v.number("gen_ai.usage.input_tokens"); in >= 0 {
+		if cached := v.number("gen_ai.usage.cache_read.input_tokens"); cached >= 0 {
+			add("in %d (%d cached)", in, cached)
+		} else {
+			add("in %d", in)
 		}
-		add("in %d%s", in, cached)
 	}
-	if out, ok := s.number("gen_ai.usage.output_tokens"); ok {
+	if out := v.number("gen_ai.usage.output_tokens"); out >= 0 {
 		add("out %d", out)
 	}
-	if v := a["beam_agents.intent_id"]; v != "" {
-		add("id %s", word(v))
+	if id := v.text("beam_agents.intent_id"); id != "" {
+		add("id %s", word(id))
 	}
-	if s.event().GetEventType() == pb.TraceEvent_SUSPENDED {
-		if ms, ok := s.number("beam_agents.deadline_ms"); ok {
-			add("until %s", date(ms))
+	if ms := v.number("beam_agents.deadline_ms"); ms >= 0 {
+		add("until %s", date(ms))
+	}
+	if waits := v.attribute("beam_agents.pending_intent_ids").AsStringSlice(); len(waits) > 0 {
+		add("waits for %s", count(len(waits), "intent"))
+	}
+	if v.Status().Code == codes.Error {
+		add("error %s", word(v.text("error.type")))
+		if reason := v.Status().Description; reason != "" {
+			add("reason %s", word(reason))
 		}
-		if v := a["beam_agents.pending_intent_ids"]; v != "" {
-			add("waits for %s", count(strings.Count(v, ",")+1, "intent"))
-		}
 	}
-	if v := a["error.type"]; v != "" {
-		add("error %s", word(v))
-	}
-	if v := a["beam_agents.reason"]; v != "" {
-		add("reason %s", word(v))
-	}
-	if a["beam_agents.incomplete"] == "true" {
+	if v.attribute("beam_agents.incomplete").AsBool() {
 		add("incomplete")
 	}
+	for _, link := range v.Links() {
+		add("called from trace %s", link.SpanContext.TraceID())
+	}
+	return all
+}
+
+// faults are what is wrong with the events of a span.
+func (s *treeSpan) faults() (all []string) {
 	switch {
 	case s.start != nil && s.end == nil:
-		add("no end")
+		all = append(all, "no end")
 	case s.start == nil && isActivation(s.end.GetEventType()):
-		add("no start")
+		all = append(all, "no start")
 	}
 	switch s.orphan {
 	case "missing":
-		add("orphan of %s", word(hex.EncodeToString([]byte(s.parentID()))))
+		all = append(all, "orphan of "+word(hex.EncodeToString([]byte(s.parentID()))))
 	case "cycle":
-		add("orphan: its parents are a cycle")
+		all = append(all, "orphan: its parents are a cycle")
 	}
 	return all
 }
 
 // jsonSpan is a line of --output json.
 type jsonSpan struct {
-	TraceID      string            `json:"trace_id,omitzero"`
-	SpanID       string            `json:"span_id,omitzero"`
-	ParentSpanID string            `json:"parent_span_id,omitzero"`
-	Depth        int               `json:"depth"`
-	Orphan       string            `json:"orphan,omitzero"`
-	Name         string            `json:"name"`
-	Key          *string           `json:"key,omitzero"`
-	EntityKey    []byte            `json:"entity_key,omitzero"`
-	Seq          int64             `json:"seq"`
-	StepIndex    uint32            `json:"step_index"`
-	Events       []string          `json:"events"`
-	StartMS      int64             `json:"start_ms"`
-	DurationMS   int64             `json:"duration_ms"`
-	Measured     bool              `json:"measured"`
-	Attributes   map[string]string `json:"attributes"`
+	TraceID      string         `json:"trace_id,omitzero"`
+	SpanID       string         `json:"span_id,omitzero"`
+	ParentSpanID string         `json:"parent_span_id,omitzero"`
+	Depth        int            `json:"depth"`
+	Orphan       string         `json:"orphan,omitzero"`
+	Name         string         `json:"name"`
+	Kind         string         `json:"kind"`
+	Events       []string       `json:"events"`
+	StartMS      int64          `json:"start_ms"`
+	DurationMS   int64          `json:"duration_ms"`
+	Measured     bool           `json:"measured"`
+	Error        bool           `json:"error,omitzero"`
+	Links        []string       `json:"links,omitempty"`
+	Attributes   map[string]any `json:"attributes"`
 }
 
 func writeJSONTree(w *bufio.Writer, t *traceTree) error {
 	for _, s := range t.spans {
-		e := s.event()
+		e, v := s.event(), s.view()
 		line := jsonSpan{
 			TraceID: hex.EncodeToString(e.GetTraceId()), SpanID: hex.EncodeToString(e.GetSpanId()),
-			ParentSpanID: hex.EncodeToString([]byte(s.parentID())), Depth: s.depth, Orphan: s.orphan, Name: s.name,
-			Seq: e.GetSeq(), StepIndex: e.GetStepIndex(), StartMS: s.startMS, DurationMS: s.durationMS, Measured: s.measured, Attributes: s.attributes,
-		}
-		if key := string(e.GetEntityKey()); utf8.ValidString(key) {
-			line.Key = &key
-		} else {
-			line.EntityKey = e.GetEntityKey()
+			ParentSpanID: hex.EncodeToString([]byte(s.parentID())), Depth: s.depth, Orphan: s.orphan,
+			Name: v.Name(), Kind: v.SpanKind().String(), StartMS: s.startMS, DurationMS: s.durationMS, Measured: v.measured(),
+			Error: v.Status().Code == codes.Error, Attributes: map[string]any{},
 		}
 		for _, e := range []*pb.TraceEvent{s.start, s.end} {
 			if e != nil {
 				line.Events = append(line.Events, e.GetEventType().String())
 			}
+		}
+		for _, link := range v.Links() {
+			line.Links = append(line.Links, fmt.Sprintf("%s-%s", link.SpanContext.TraceID(), link.SpanContext.SpanID()))
+		}
+		for _, a := range v.Attributes() {
+			line.Attributes[string(a.Key)] = jsonValue(a.Value)
 		}
 		b, err := json.Marshal(line, json.Deterministic(true))
 		if err != nil {
@@ -531,4 +517,12 @@ func writeJSONTree(w *bufio.Writer, t *traceTree) error {
 		}
 	}
 	return nil
+}
+
+// jsonValue is an attribute's value as JSON can say it.
+func jsonValue(v attribute.Value) any {
+	if f := v.AsFloat64(); v.Type() == attribute.FLOAT64 && (math.IsNaN(f) || math.IsInf(f, 0)) {
+		return v.Emit()
+	}
+	return v.AsInterface()
 }
