@@ -13,6 +13,7 @@ import (
 
 	"github.com/beamagents/beamagents-go/pkg/agent"
 	"github.com/beamagents/beamagents-go/pkg/deadletter"
+	"github.com/beamagents/beamagents-go/pkg/intent"
 	"github.com/beamagents/beamagents-go/pkg/memory"
 	"github.com/beamagents/beamagents-go/pkg/migrate"
 	pb "github.com/beamagents/beamagents-go/proto/beam_agents/v1"
@@ -33,7 +34,8 @@ type attempt struct {
 	arrival   *int64           // of a deferred event
 	names     bool             // the event's name was not looked at yet
 
-	measured func() int64
+	measured    func() int64
+	traceParent string // of the caller, as the agent has read it
 }
 
 // entry is the step at which an attempt begins.
@@ -70,6 +72,11 @@ func (s *stepper) run(a *attempt) (ran bool, err error) {
 		Trigger: a.trigger, Key: s.k.Entity, Seq: a.seq, Step: s.entry(a), NowMS: a.now, Open: a.open,
 		MaxIntents: s.MaxIntents, MaxOutputBytes: s.MaxOutputBytes,
 	}
+	key, seq, entry, resumes := s.k.Entity, a.seq, s.entry(a), s.resumes(a)
+	start.TraceParent = func() string {
+		trace, span := intent.TraceID(key, seq), attemptSpan(key, seq, entry, resumes)
+		return fmt.Sprintf("00-%x-%x-01", trace[:], span[:])
+	}
 	var mem *memory.Memory
 	start.Memory = func() (*memory.Memory, error) {
 		if mem == nil {
@@ -104,12 +111,11 @@ func (s *stepper) run(a *attempt) (ran bool, err error) {
 		failure     *Failure
 		name        uint64
 		duplicate   bool
-		traceParent string
 		version     uint32
 	}
 	recent := s.c.RecentEventIds
 	act := agent.Begin(start)
-	var phase atomic.Pointer[string]
+	var phase, traceParent atomic.Pointer[string]
 	enter := func(name string) { phase.Store(&name) }
 	failure := s.k.Call(func(ctx context.Context) {
 		if a.trigger.Kind == agent.Event {
@@ -122,7 +128,8 @@ func (s *stepper) run(a *attempt) (ran bool, err error) {
 			}
 			if linker, ok := s.Agent.(agent.TraceLinker); ok {
 				enter("TraceParent")
-				result.traceParent = linker.TraceParent(bytes.Clone(a.trigger.Event))
+				parent := linker.TraceParent(bytes.Clone(a.trigger.Event))
+				traceParent.Store(&parent)
 			}
 		}
 		if versioned, ok := s.Agent.(agent.SnapshotVersioner); ok {
@@ -153,6 +160,9 @@ func (s *stepper) run(a *attempt) (ran bool, err error) {
 		result.outcome = outcome
 	})
 	staged := act.End() // nothing that the agent still does has an effect
+	if p := traceParent.Load(); p != nil {
+		a.traceParent = *p
+	}
 	s.out.DurationsMS = append(s.out.DurationsMS, measured())
 	keep := false
 	defer func() {
@@ -188,7 +198,7 @@ func (s *stepper) run(a *attempt) (ran bool, err error) {
 		return false, s.fail(a, failure, staged)
 	}
 	keep = true
-	s.apply(a, result.outcome, staged, result.version, result.traceParent)
+	s.apply(a, result.outcome, staged, result.version)
 	s.remember(result.name)
 	return true, nil
 }
@@ -281,7 +291,7 @@ func describe(err error) (text string) {
 }
 
 // apply makes the next state of an activation that succeeded, and what goes out.
-func (s *stepper) apply(a *attempt, o agent.Outcome, staged agent.Staged, version uint32, traceParent string) {
+func (s *stepper) apply(a *attempt, o agent.Outcome, staged agent.Staged, version uint32) {
 	entry, resumes := s.entry(a), s.resumes(a)
 	s.changed()
 	c := s.c
@@ -300,7 +310,7 @@ func (s *stepper) apply(a *attempt, o agent.Outcome, staged agent.Staged, versio
 	startedMS := a.startedMS
 	t := s.tracer(a.seq, a.now)
 	span := attemptSpan(s.k.Entity, a.seq, entry, resumes)
-	t.begin(span, a, startedMS, traceParent)
+	t.begin(span, a, startedMS)
 	for i, in := range staged.Intents {
 		t.intent(span, in, "", offset(staged, i))
 		s.emitIntent(a.now, in)
@@ -317,7 +327,7 @@ func (s *stepper) apply(a *attempt, o agent.Outcome, staged agent.Staged, versio
 	} else {
 		s.endSuspension()
 	}
-	t.end(span, a, staged, status)
+	t.end(span, a, staged, startedMS, status)
 	s.touch(a.now)
 }
 

@@ -63,22 +63,34 @@ func kindOf(a *attempt) string {
 	return "start"
 }
 
-// begin is ACTIVATION_START. It carries the start of the first attempt.
-func (t tracer) begin(span [8]byte, a *attempt, startedMS int64, traceParent string) {
-	attributes := map[string]string{"beam_agents.activation.kind": kindOf(a)}
-	if traceParentForm.MatchString(traceParent) {
-		attributes["beam_agents.traceparent"] = traceParent
+// link adds the caller's traceparent, if it has the W3C form.
+func link(attributes map[string]string, a *attempt) {
+	if traceParentForm.MatchString(a.traceParent) {
+		attributes["beam_agents.traceparent"] = a.traceParent
 	}
+}
+
+// begin is ACTIVATION_START. It carries the start of the first attempt.
+func (t tracer) begin(span [8]byte, a *attempt, startedMS int64) {
+	attributes := map[string]string{"beam_agents.activation.kind": kindOf(a)}
+	link(attributes, a)
 	t.emit(&pb.TraceEvent{
 		EventType: pb.TraceEvent_ACTIVATION_START, Attributes: attributes, StartMs: startedMS, EndMs: startedMS,
 	}, span, t.parentOf(a))
 }
 
-func (t tracer) end(span [8]byte, a *attempt, staged agent.Staged, status string) {
+// end is ACTIVATION_END. It says all that a span of the attempt needs, since an exporter may
+// get START in another bundle.
+func (t tracer) end(span [8]byte, a *attempt, staged agent.Staged, startedMS int64, status string) {
 	attributes := map[string]string{}
 	maps.Copy(attributes, staged.Attributes)
 	attributes["beam_agents.activation.kind"] = kindOf(a)
 	attributes["beam_agents.activation.status"] = status
+	attributes["gen_ai.agent.name"] = t.s.Name
+	if a.resumed {
+		attributes["beam_agents.activation.started_ms"] = strconv.FormatInt(startedMS, 10)
+	}
+	link(attributes, a)
 	if a.measured != nil {
 		attributes["beam_agents.duration_ms"] = strconv.FormatInt(a.measured(), 10)
 	}
@@ -129,6 +141,12 @@ func (s *stepper) traceError(seq, now int64, input [32]byte, l deadletter.Letter
 		"error.type":         string(l.Code),
 	}
 	if p := l.Position; a != nil {
+		attributes["gen_ai.operation.name"] = "invoke_agent"
+		attributes["gen_ai.agent.name"] = s.Name
+		link(attributes, a)
+		if a.measured != nil {
+			attributes["beam_agents.duration_ms"] = strconv.FormatInt(a.measured(), 10)
+		}
 		attributes["beam_agents.failure.step"] = strconv.FormatInt(*p.Step, 10)
 		if p.LastEvent != "" {
 			attributes["beam_agents.failure.last_event"] = p.LastEvent

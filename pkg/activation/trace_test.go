@@ -187,18 +187,58 @@ func TestRule21TraceParent(t *testing.T) {
 		a.traceParent = func([]byte) string { return parent }
 		w := newWorld(t, a)
 		w.event(1, "e")
-		w.result(2, w.intents()[0], pb.ToolResult_OK, "") // only the start has it
-		found := 0
-		for _, e := range w.effects {
-			if got, ok := e.Trace.GetAttributes()["beam_agents.traceparent"]; ok {
-				found++
-				if got != want || e.Trace.GetEventType() != pb.TraceEvent_ACTIVATION_START {
-					t.Errorf("%q became %q in %v", parent, got, e.Trace)
-				}
+		w.result(2, w.intents()[0], pb.ToolResult_OK, "") // the resume has none
+		if found := traceParents(t, w, want); (found == "START END") != (want != "") || found != "" && want == "" {
+			t.Errorf("%q was found in %s", parent, found)
+		}
+		// An activation that fails tells the caller's trace, too.
+		a.run = func(context.Context, *agent.Activation) (agent.Outcome, error) { panic("boom") }
+		w = newWorld(t, a)
+		w.event(1, "e")
+		if found := traceParents(t, w, want); (found == "ERROR") != (want != "") || found != "" && want == "" {
+			t.Errorf("after a failure, %q was found in %s", parent, found)
+		}
+	}
+}
+
+// traceParents are the types of the events that carry a traceparent, which is want.
+func traceParents(t *testing.T, w *world, want string) string {
+	t.Helper()
+	var found []string
+	for _, e := range w.effects {
+		if got, ok := e.Trace.GetAttributes()["beam_agents.traceparent"]; ok {
+			found = append(found, strings.TrimPrefix(e.Trace.GetEventType().String(), "ACTIVATION_"))
+			if got != want {
+				t.Errorf("%q instead of %q in %v", got, want, e.Trace)
 			}
 		}
-		if (found == 1) != (want != "") || found > 1 {
-			t.Errorf("%q was found %d times", parent, found)
+	}
+	return strings.Join(found, " ")
+}
+
+// The traceparent that an agent passes on names the span that its activation ends with, in
+// the first attempt and in each resume.
+func TestRule21OwnTraceParent(t *testing.T) {
+	var told []string
+	w := newWorld(t, run(func(_ context.Context, act *agent.Activation) (agent.Outcome, error) {
+		told = append(told, act.TraceParent())
+		return agent.Suspend(nil, time.Second), act.Act("t", map[string]any{})
+	}))
+	w.event(1, "e")
+	w.result(2, w.intents()[0], pb.ToolResult_OK, "")
+	w.result(3, w.intents()[1], pb.ToolResult_OK, "")
+	ends := map[string]bool{}
+	for _, e := range w.effects {
+		if e.Trace.GetEventType() == pb.TraceEvent_ACTIVATION_END {
+			ends[fmt.Sprintf("00-%x-%x-01", e.Trace.GetTraceId(), e.Trace.GetSpanId())] = true
+		}
+	}
+	if len(ends) != 3 {
+		t.Errorf("%d attempts", len(ends))
+	}
+	for _, parent := range told {
+		if !ends[parent] {
+			t.Errorf("%s is no span of %v", parent, ends)
 		}
 	}
 }

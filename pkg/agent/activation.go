@@ -73,6 +73,8 @@ type Start struct {
 	// Memory opens the memory of the key. Its error is the runtime's: it fails the bundle.
 	Memory func() (*memory.Memory, error)
 
+	// TraceParent makes the W3C traceparent of the activation.
+	TraceParent func() string
 	// Offset tells how long the activation has been running, in ms. Nil measures nothing.
 	Offset func() int64
 
@@ -138,6 +140,17 @@ func (a *Activation) Key() []byte { return bytes.Clone(a.start.Key) }
 // Seq returns the number of the activation within its key. A resumed activation has the
 // number of the one that was suspended first.
 func (a *Activation) Seq() int64 { return a.start.Seq }
+
+// TraceParent returns the W3C traceparent of this activation, for what the agent calls or
+// emits to: an agent that gets it in an event returns it from its own method TraceParent
+// ([TraceLinker]), and its trace is linked to this one. An intent carries the trace without
+// it. The flag sampled is set; the exporter of traces decides alone.
+func (a *Activation) TraceParent() string {
+	if a.start.TraceParent == nil {
+		return ""
+	}
+	return a.start.TraceParent()
+}
 
 // NowMS returns the event time of the trigger, in ms of the Unix epoch. It does not move
 // during the activation.
