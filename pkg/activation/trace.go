@@ -91,6 +91,9 @@ func (t tracer) end(span [8]byte, a *attempt, staged agent.Staged, startedMS int
 		attributes["beam_agents.activation.started_ms"] = strconv.FormatInt(startedMS, 10)
 	}
 	link(attributes, a)
+	if diverged := staged.Calls.Diverged; len(diverged) > 0 {
+		attributes["beam_agents.replay_divergence"] = strings.Join(diverged, "; ")
+	}
 	if a.measured != nil {
 		attributes["beam_agents.duration_ms"] = strconv.FormatInt(a.measured(), 10)
 	}

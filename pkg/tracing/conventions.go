@@ -59,6 +59,7 @@ const (
 	requestModel  = "gen_ai.request.model"
 	toolName      = "gen_ai.tool.name"
 	errorType     = "error.type"
+	serverAddress = "server.address"
 
 	traceparentName = "beam_agents.traceparent"
 	durationName    = "beam_agents.duration_ms"
@@ -100,7 +101,7 @@ var conventions = []Convention{
 	{"gen_ai.usage.cache_read.input_tokens", Int, Recommended, "", Recommended, "the response, where it says it; turn_end, agent_end or model_usage_bound of a run"},
 	{"gen_ai.usage.cache_creation.input_tokens", Int, Recommended, "", Recommended, "the response, where it says it; turn_end, agent_end or model_usage_bound of a run"},
 	{"gen_ai.usage.reasoning.output_tokens", Int, Recommended, "", "", ""},
-	{"server.address", String, Recommended, "", "", "the URL of the request"},
+	{serverAddress, String, Recommended, "", "", "the URL of the request"},
 	{"gen_ai.input.messages", String, OptIn, "", OptIn, ""},
 	{"gen_ai.output.messages", String, OptIn, "", OptIn, ""},
 	{"gen_ai.system_instructions", String, OptIn, "", OptIn, ""},
@@ -129,6 +130,8 @@ var conventions = []Convention{
 	{offsetName, Int, "", "", "", "AgentParams.MeasureDurations, from the begin of the attempt"},
 	{"beam_agents.cache_hit", Bool, "", "", "", "the replay cache had the response"},
 	{"beam_agents.billed", Bool, "", "", "", "the provider was called"},
+	{"beam_agents.response_differs", Bool, "", "", "", "a response that differs from the digest in the replay cache"},
+	{"beam_agents.replay_divergence", String, "", "", "", "requests of a resumed activation that differ from those before"},
 	{"beam_agents.intent_id", String, "", "", "", "the intent"},
 	{ownToolName, String, "", "", "", "the intent, or the tool call"},
 	{intentKindName, String, "", "", "", "the intent: TOOL or APPROVAL"},

@@ -15,6 +15,7 @@
 //	event                    span                                 kind
 //	ACTIVATION_END           invoke_agent {agent}                 INTERNAL
 //	LLM_CALL                 chat {model}                         CLIENT
+//	LLM_CALL of no model     request {server.address}             CLIENT
 //	TOOL_CALL                execute_tool {tool}                  INTERNAL
 //	TOOL_CALL of a subagent  invoke_agent {agent}                 INTERNAL
 //	INTENT_EMITTED           emit_intent {tool}, for an approval  PRODUCER

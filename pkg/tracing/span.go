@@ -130,6 +130,9 @@ func operation(e *pb.TraceEvent) string {
 	case pb.TraceEvent_ACTIVATION_END:
 		return "invoke_agent"
 	case pb.TraceEvent_LLM_CALL:
+		if e.GetAttributes()[requestModel] == "" && e.GetAttributes()[serverAddress] != "" {
+			return "" // a request of an agent's HTTP client to what is no model that we know
+		}
 		return "chat"
 	case pb.TraceEvent_TOOL_CALL:
 		return "execute_tool"
@@ -148,6 +151,8 @@ func nameOf(e *pb.TraceEvent) string {
 		object = cmp.Or(a[toolName], a[ownToolName])
 	case verb != "":
 		object = a[requestModel]
+	case e.GetEventType() == pb.TraceEvent_LLM_CALL:
+		verb, object = "request", a[serverAddress]
 	case e.GetEventType() == pb.TraceEvent_INTENT_EMITTED:
 		verb, object = "emit_intent", a[ownToolName]
 		if a[intentKindName] == pb.ToolIntent_APPROVAL.String() {

@@ -77,6 +77,10 @@ func TestSpan(t *testing.T) {
 			pb.TraceEvent_LLM_CALL, a{"gen_ai.operation.name": "embeddings", "gen_ai.request.model": "m", "error.type": "429"},
 			"client embeddings m 1000..1000 Error \nerror.type=429\ngen_ai.operation.name=embeddings\ngen_ai.request.model=m",
 		},
+		"request to no model": {
+			pb.TraceEvent_LLM_CALL, a{"server.address": "weather.example", "server.port": "443"},
+			"client request weather.example 1000..1000 Unset \nserver.address=weather.example\nserver.port=443",
+		},
 		"no error": {
 			pb.TraceEvent_LLM_CALL, a{"error.type": ""}, "client chat 1000..1000 Unset \ngen_ai.operation.name=chat",
 		},

@@ -41,6 +41,7 @@ const (
 // leaves its timers to the tag wake.
 type agentBundle struct {
 	host     *agentHost
+	scope    string // of model calls
 	sessions map[string]*agentSession
 	order    []*agentSession // by first element
 	ctx      context.Context //nolint:containedctx // it is the bundle's own
@@ -387,6 +388,12 @@ func (s *agentSession) emit(ctx context.Context, out agentOutputs) {
 	for _, ms := range s.spent {
 		activationMS.Update(ctx, ms)
 	}
+	for _, n := range s.flying {
+		activationsInFlight.Update(ctx, n)
+	}
+	for _, sample := range s.samples {
+		agentDistributions[sample.Name].Update(ctx, sample.Value)
+	}
 	for _, e := range s.effects {
 		at := mtime.FromMilliseconds(e.AtMS)
 		switch {
@@ -409,9 +416,13 @@ func (s *agentSession) emit(ctx context.Context, out agentOutputs) {
 	}
 	if s.memHandle != nil {
 		memoryBytes.Update(ctx, s.memHandle.ValueBytes())
+		if evicted, _ := s.memHandle.Evicted(); evicted > s.evicted {
+			memoryEvictions.Inc(ctx, int64(evicted-s.evicted))
+			s.evicted = evicted
+		}
 		if s.memHandle.SoftCapReached() {
 			softCapWarnings.Inc(ctx, 1)
 		}
 	}
-	s.counts, s.spent, s.effects, s.left = nil, nil, nil, 0
+	s.counts, s.spent, s.flying, s.samples, s.effects, s.left = nil, nil, nil, nil, nil, 0
 }

@@ -2,6 +2,8 @@ package transforms
 
 import (
 	"context"
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -13,6 +15,7 @@ import (
 	"github.com/beamagents/beamagents-go/pkg/activation"
 	"github.com/beamagents/beamagents-go/pkg/beamtest"
 	"github.com/beamagents/beamagents-go/pkg/internal/isolate"
+	"github.com/beamagents/beamagents-go/pkg/memory"
 )
 
 // countingContext is a context in which counters count, as that of a bundle.
@@ -81,6 +84,40 @@ func TestAgentTimersWithoutState(t *testing.T) {
 			if states := k.states(); counted != want || len(states) > 0 || len(k.armed("a")) > 0 {
 				t.Errorf("%s: counted %d, want %d; state %x, timers %q", tag, counted, want, states, k.armed("a"))
 			}
+		}
+	})
+}
+
+// Evictions from a memory are counted once, however often the session is written, and each
+// activation tells how many ran with it.
+func TestAgentMemoryAndFlightMetrics(t *testing.T) {
+	eachForm(t, func(t *testing.T, concurrency int) {
+		k := newAgentKit(t, AgentParams{Concurrency: concurrency})
+		ctx := countingContext()
+		k.Finish = func() error {
+			out := k.out()
+			return k.fn.FinishBundle(ctx, out.outputs, out.intents, out.traces, out.snapshots, out.errs)
+		}
+		big := strings.Repeat("x", memory.MaxValueBytes/2-1)
+		for i := range 4 { // the third and the fourth evict one each
+			k.run(eventFor("a", int64(1000+i), script{Put: []string{fmt.Sprintf("k%d=%s", i, big)}}), eventFor("b", int64(1000+i), script{}))
+		}
+		if got := countedIn(ctx, t)["memory_evictions"]; got != 2 {
+			t.Errorf("%d evictions, want 2", got)
+		}
+		var activations int64
+		if err := (metrics.Extractor{DistributionInt64: func(l metrics.Labels, count, _, low, high int64) {
+			if l.Name() == "activations_in_flight" {
+				activations += count
+				if low < 1 || high > int64(concurrency) {
+					t.Errorf("between %d and %d activations at once with a concurrency of %d", low, high, concurrency)
+				}
+			}
+		}}).ExtractFrom(metrics.GetStore(ctx)); err != nil {
+			t.Fatal(err)
+		}
+		if activations != 8 {
+			t.Errorf("%d activations told how many ran, want 8", activations)
 		}
 	})
 }

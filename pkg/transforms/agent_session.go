@@ -65,9 +65,12 @@ type agentSession struct {
 	effects []activation.Effect
 	counts  []agentCount
 	spent   []int64 // ms of activations
-	left    int     // activations that ignore the end of their time
-	held    int64   // bytes that count for the bundle
-	cells   int64   // bytes of them that are state
+	flying  []int64 // activations that ran in the process as each of these began
+	samples []activation.Sample
+	evicted int   // entries of memory, that are counted
+	left    int   // activations that ignore the end of their time
+	held    int64 // bytes that count for the bundle
+	cells   int64 // bytes of them that are state
 }
 
 // agentCount is by how much a counter grows.
@@ -199,11 +202,12 @@ func (s *agentSession) take(in agentInput) (err error) {
 	defer s.mu.Unlock()
 	s.effects = append(s.effects, step.Effects...)
 	s.spent = append(s.spent, step.DurationsMS...)
+	s.samples = append(s.samples, step.Samples...)
 	for _, name := range step.Counters {
 		s.count(name)
 	}
 	s.rest = step.Rest
-	s.hold(more + int64(8*len(step.DurationsMS)) - in.bytes() + s.grown())
+	s.hold(more + int64(16*len(step.DurationsMS)+24*len(step.Samples)) - in.bytes() + s.grown())
 	return nil
 }
 
@@ -254,6 +258,7 @@ func (s *agentSession) open() error {
 	s.k = activation.Key{
 		Entity: s.key, Control: control, Deferred: &s.deferred,
 		Memory: s.openMemory, Cache: s.openCache, Stored: s.stored, Call: s.call, Measure: s.measure,
+		Scope: s.bundle.scope,
 	}
 	if due, ok := activation.Deadline(control); ok {
 		s.armedMS = due
@@ -355,6 +360,9 @@ func isMigrated(h interface{ Migrated() (uint32, bool) }) bool {
 
 // call runs code of the agent with a time limit.
 func (s *agentSession) call(f func(context.Context)) *activation.Failure {
+	s.mu.Lock()
+	s.flying = append(s.flying, int64(len(s.bundle.host.slots)))
+	s.mu.Unlock()
 	result, text := isolate.Run(s.bundle.ctx, s.bundle.host.limit, f)
 	if result == isolate.Abandoned {
 		s.mu.Lock()

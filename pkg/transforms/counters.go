@@ -44,6 +44,8 @@ var (
 	agentTimersWithoutState = beam.NewCounter(MetricsNamespace, "timers_without_state")
 	activationsAbandoned    = beam.NewCounter(MetricsNamespace, "activations_abandoned")
 	activationMS            = beam.NewDistribution(MetricsNamespace, "activation_ms")
+	activationsInFlight     = beam.NewDistribution(MetricsNamespace, "activations_in_flight")
+	memoryEvictions         = beam.NewCounter(MetricsNamespace, "memory_evictions")
 	memoryBytes             = beam.NewDistribution(MetricsNamespace, "memory_bytes")
 	softCapWarnings         = beam.NewCounter(memoryNamespace, "soft_cap_warnings")
 
@@ -61,6 +63,14 @@ var (
 			counters[name] = beam.NewCounter(MetricsNamespace, name)
 		}
 		return counters
+	}()
+
+	agentDistributions = func() map[string]beam.Distribution {
+		distributions := map[string]beam.Distribution{}
+		for _, name := range activation.Distributions() {
+			distributions[name] = beam.NewDistribution(MetricsNamespace, name)
+		}
+		return distributions
 	}()
 
 	errorsByReason = func() map[deadletter.Reason]beam.Counter {

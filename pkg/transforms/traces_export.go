@@ -104,18 +104,25 @@ func (p ExportTracesParams) validate() error {
 // spans_unsampled, events_without_trace (no trace id), events_invalid (ids of wrong width),
 // batches_sent (that the exporter has taken), export_failures (batches that it has not).
 func ExportTraces(s beam.Scope, params ExportTracesParams, col beam.PCollection) {
-	err := params.validate()
+	fn, err := newExportTracesFn(params)
 	if err == nil && (!col.IsValid() || col.Type().Type() != reflect.TypeFor[*pb.TraceEvent]()) {
 		err = errors.New("the input is no PCollection<*pb.TraceEvent>; use the Traces of RunAgent or EventsToTraces")
 	}
 	if err != nil {
 		panic(fmt.Errorf("transforms.ExportTraces: %w", err))
 	}
-	beam.ParDo(s.Scope("ExportTraces"), &beamagentsExportTracesFn{
-		Exporter: params.Exporter, SampleRatio: cmp.Or(params.SampleRatio, 1),
-		DeadlineMS: cmp.Or(params.Deadline, DefaultExportDeadline).Milliseconds(),
-		BatchSize:  cmp.Or(params.BatchSize, DefaultExportBatch), Contents: params.Contents,
-	}, col)
+	beam.ParDo(s.Scope("ExportTraces"), fn, col)
+}
+
+func newExportTracesFn(p ExportTracesParams) (*beamagentsExportTracesFn, error) {
+	if err := p.validate(); err != nil {
+		return nil, err
+	}
+	return &beamagentsExportTracesFn{
+		Exporter: p.Exporter, SampleRatio: cmp.Or(p.SampleRatio, 1),
+		DeadlineMS: cmp.Or(p.Deadline, DefaultExportDeadline).Milliseconds(),
+		BatchSize:  cmp.Or(p.BatchSize, DefaultExportBatch), Contents: p.Contents,
+	}, nil
 }
 
 // beamagentsExportTracesFn has an output, which stays empty, because Prism busy-waits while

@@ -36,7 +36,7 @@ var exporters = struct {
 }{byName: map[string]func(context.Context) (sdktrace.SpanExporter, error){
 	otlpExporter: newOTLPExporter,
 	consoleExporter: func(context.Context) (sdktrace.SpanExporter, error) {
-		return stdouttrace.New()
+		return stdouttrace.New(stdouttrace.WithWriter(os.Stdout))
 	},
 	noExporter: nil,
 }}
@@ -175,7 +175,10 @@ func (s *spanSender) send(ctx context.Context, limit time.Duration, batch []sdkt
 	defer wait.Stop()
 	select {
 	case s.turn <- struct{}{}:
-	case <-wait.C:
+	case <-wait.C: // more than it can take: a pause, which its next success ends
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.pause()
 		return true, fmt.Errorf("exporter %q was busy with other batches for %v", s.name, limit)
 	case <-ctx.Done():
 		return true, ctx.Err()
@@ -210,10 +213,14 @@ func (s *spanSender) send(ctx context.Context, limit time.Duration, batch []sdkt
 	if !call.ended {
 		s.hanging = call
 	}
-	pause := min(firstPause<<min(s.failures, 16), lastPause)
-	s.failures++
-	s.until = time.Now().Add(pause)
+	s.pause()
 	return true, fmt.Errorf("exporter %q: %.500s", s.name, text)
+}
+
+// pause begins a pause, longer with each failure in a row. The caller has the lock.
+func (s *spanSender) pause() {
+	s.until = time.Now().Add(min(firstPause<<min(s.failures, 16), lastPause))
+	s.failures++
 }
 
 // unfit says why the exporter is not tried now.
