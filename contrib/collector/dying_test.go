@@ -38,7 +38,8 @@ func collectOneBatch(address string) error {
 // A collector that dies, or was never there, costs spans, which are counted, and nothing
 // else: the job succeeds with the outputs of one that exports nothing.
 func TestCollectorDies(t *testing.T) {
-	without := job(t, 8, "OTEL_TRACES_EXPORTER=none")
+	model := serveModel(t)
+	without := job(t, model, 8, "OTEL_TRACES_EXPORTER=none")
 	spans := int64(0)
 	for _, e := range without.events {
 		if e.GetEventType() != 1 { // the beginning of a span that another event makes
@@ -50,7 +51,7 @@ func TestCollectorDies(t *testing.T) {
 	}
 
 	t.Run("was never there", func(t *testing.T) {
-		checkDropped(t, without, job(t, 8, exportTo(grpc, freeAddress(t))...), 0, spans)
+		checkDropped(t, without, job(t, model, 8, exportTo(grpc, freeAddress(t))...), 0, spans)
 	})
 
 	t.Run("in the middle of a batch", func(t *testing.T) {
@@ -80,7 +81,7 @@ func TestCollectorDies(t *testing.T) {
 			}
 			taken <- n
 		}()
-		dead := job(t, 8, exportTo(grpc, address)...)
+		dead := job(t, model, 8, exportTo(grpc, address)...)
 		_ = dying.Process.Kill() // if there was no second batch
 		n := <-taken
 		if n == 0 {

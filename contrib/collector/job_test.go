@@ -8,10 +8,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	nethttp "net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -30,6 +33,7 @@ import (
 const (
 	jobVariable       = "COLLECTOR_TEST_JOB"   // the folder of the outputs
 	batchVariable     = "COLLECTOR_TEST_BATCH" // spans in a batch
+	modelVariable     = "COLLECTOR_TEST_MODEL" // the URL of the model
 	collectorVariable = "COLLECTOR_TEST_DIES"  // where it listens
 )
 
@@ -49,8 +53,12 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// refunds is the agent of examples/quickstart, which is called from another trace.
-type refunds struct{ LimitCents int64 }
+// refunds is the agent of examples/quickstart, which is called from another trace, and asks
+// a model about large orders.
+type refunds struct {
+	LimitCents int64
+	ModelURL   string
+}
 
 func init() { transforms.RegisterAgent[*refunds]() }
 
@@ -58,7 +66,7 @@ const caller = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
 func (*refunds) TraceParent([]byte) string { return caller }
 
-func (r *refunds) Run(_ context.Context, act *agent.Activation) (agent.Outcome, error) {
+func (r *refunds) Run(ctx context.Context, act *agent.Activation) (agent.Outcome, error) {
 	switch t := act.Trigger(); t.Kind {
 	case agent.Event:
 		var order struct {
@@ -70,6 +78,9 @@ func (r *refunds) Run(_ context.Context, act *agent.Activation) (agent.Outcome, 
 		if order.Cents <= r.LimitCents {
 			return agent.Suspend(nil, time.Hour), act.Act("refund", order)
 		}
+		if err := r.ask(ctx, act); err != nil {
+			return agent.Outcome{}, err
+		}
 		return agent.Suspend(nil, 24*time.Hour), act.RequestApproval("refund", order)
 	case agent.Approval:
 		if t.Approved {
@@ -77,6 +88,38 @@ func (r *refunds) Run(_ context.Context, act *agent.Activation) (agent.Outcome, 
 		}
 	}
 	return agent.Done(), act.EmitJSON(act.Trigger().Kind)
+}
+
+// ask calls the model, as the SDK of a provider would.
+func (r *refunds) ask(ctx context.Context, act *agent.Activation) error {
+	const body = `{"model":"judge-1","messages":[{"role":"user","content":"` + secret + `"}]}`
+	request, err := nethttp.NewRequestWithContext(ctx, nethttp.MethodPost, r.ModelURL+"/v1/chat/completions", strings.NewReader(body))
+	if err != nil {
+		return err
+	}
+	request.Header.Set("Content-Type", "application/json")
+	response, err := act.HTTPClient().Do(request)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(io.Discard, response.Body)
+	return errors.Join(err, response.Body.Close())
+}
+
+// secret is what is said to the model and by it, which no span may have.
+const secret = "may I refund this"
+
+// serveModel is a provider of models that gives one answer.
+func serveModel(t *testing.T) (url string) {
+	t.Helper()
+	const answer = `{"id":"answer-1","object":"chat.completion","model":"judge-1-2026","choices":[{"index":0,"finish_reason":"stop","message":{"role":"assistant","content":"` + secret + `"}}],` +
+		`"usage":{"prompt_tokens":1200,"completion_tokens":80,"total_tokens":1280,"prompt_tokens_details":{"cached_tokens":1000}}}`
+	server := httptest.NewServer(nethttp.HandlerFunc(func(w nethttp.ResponseWriter, _ *nethttp.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, answer) // the client has gone
+	}))
+	t.Cleanup(server.Close)
+	return server.URL
 }
 
 // runJob runs the samples of two examples, exports the traces, writes all that came out to a
@@ -95,7 +138,7 @@ func runJob(folder string) error {
 	p, s := beam.NewPipelineWithRoot()
 	read := transforms.ReadEnvelopes(s, transforms.ReadParams{}, "../../examples/quickstart/sample/sample.jsonl")
 	agents := transforms.RunAgent(s, transforms.AgentParams{
-		Name: "refunds", Agent: &refunds{LimitCents: 5000}, MeasureDurations: true,
+		Name: "refunds", Agent: &refunds{LimitCents: 5000, ModelURL: os.Getenv(modelVariable)}, MeasureDurations: true,
 	}, transforms.KeyByEntity(s, read.Envelopes))
 	decoded := transforms.DecodeEvents(s, beam.CreateList(s, bytes.Split(bytes.TrimSpace(sessions), []byte("\n"))))
 	runs := transforms.EventsToTraces(s, decoded.Events)
@@ -137,10 +180,10 @@ func process(variables ...string) *exec.Cmd {
 }
 
 // job runs the job, which must succeed.
-func job(t *testing.T, batch int, variables ...string) result {
+func job(t *testing.T, model string, batch int, variables ...string) result {
 	t.Helper()
 	folder := t.TempDir()
-	cmd := process(append(variables, jobVariable+"="+folder, batchVariable+"="+strconv.Itoa(batch))...)
+	cmd := process(append(variables, jobVariable+"="+folder, modelVariable+"="+model, batchVariable+"="+strconv.Itoa(batch))...)
 	out, err := cmd.Output()
 	if err != nil {
 		t.Fatalf("the job failed: %v", err)

@@ -4,7 +4,10 @@ import (
 	"bytes"
 	"fmt"
 	"maps"
+	"net"
 	"slices"
+	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -50,17 +53,19 @@ func (r received) id() string {
 // second run of the job, as a runner that retries all of its bundles would make it, sends
 // the same ids and no others.
 func TestCollectorReceivesTheTracesOfAJob(t *testing.T) {
+	model := serveModel(t)
 	for _, protocol := range []string{grpc, http} {
 		t.Run(protocol, func(t *testing.T) {
 			address, sink := collect(t, protocol)
-			first := job(t, 512, exportTo(protocol, address)...)
+			first := job(t, model, 512, exportTo(protocol, address)...)
 			spans := spansOf(sink)
 			checkSpans(t, first, spans)
 			checkChat(t, spans)
 			checkActivation(t, spans)
+			checkModelCall(t, spans, model)
 
 			sink.Reset()
-			job(t, 512, exportTo(protocol, address)...)
+			job(t, model, 512, exportTo(protocol, address)...)
 			if diff := cmp.Diff(identities(spans), identities(spansOf(sink))); diff != "" {
 				t.Errorf("a second run sends (-first +second):\n%s", diff)
 			}
@@ -123,6 +128,8 @@ var valueTypes = map[string]pcommon.ValueType{
 	"gen_ai.usage.input_tokens":            pcommon.ValueTypeInt,
 	"gen_ai.usage.output_tokens":           pcommon.ValueTypeInt,
 	"gen_ai.usage.cache_read.input_tokens": pcommon.ValueTypeInt,
+	"gen_ai.response.finish_reasons":       pcommon.ValueTypeSlice,
+	"server.port":                          pcommon.ValueTypeInt,
 	"beam_agents.seq":                      pcommon.ValueTypeInt,
 	"beam_agents.step":                     pcommon.ValueTypeInt,
 	"beam_agents.turn":                     pcommon.ValueTypeInt,
@@ -247,6 +254,50 @@ func checkActivation(t *testing.T, spans []received) {
 	asked := find(t, spans, trace, "request_approval refund")[0].span
 	if asked.SpanID() != intent.SpanID([]byte("bob"), 0, "INTENT_EMITTED", 0) || asked.ParentSpanID() != first {
 		t.Errorf("the request has the id %s and the parent %s", asked.SpanID(), asked.ParentSpanID())
+	}
+}
+
+// checkModelCall checks the call that the agent has made, value by value, and that nothing of
+// what was said has left the job.
+func checkModelCall(t *testing.T, spans []received, model string) {
+	t.Helper()
+	host, port, err := net.SplitHostPort(strings.TrimPrefix(model, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	number, err := strconv.ParseInt(port, 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	calls := find(t, spans, intent.TraceID([]byte("bob"), 0), "chat judge-1")
+	call := calls[0].span
+	if first := intent.SpanID([]byte("bob"), 0, intent.RoleActivation, 0); len(calls) != 1 || call.ParentSpanID() != first {
+		t.Errorf("%d calls, the first below %s", len(calls), call.ParentSpanID())
+	}
+	got := call.Attributes().AsRaw()
+	for _, measured := range []string{"beam_agents.duration_ms", "beam_agents.offset_ms"} {
+		if _, found := got[measured]; !found {
+			t.Errorf("the call lacks %s", measured)
+		}
+		delete(got, measured)
+	}
+	want := map[string]any{
+		"beam_agents.entity_key": "bob", "beam_agents.seq": int64(0), "beam_agents.step": int64(0),
+		"beam_agents.billed": true, "beam_agents.cache_hit": false,
+		"gen_ai.operation.name": "chat", "gen_ai.provider.name": "openai", "gen_ai.request.model": "judge-1",
+		"gen_ai.response.model": "judge-1-2026", "gen_ai.response.id": "answer-1", "gen_ai.response.finish_reasons": []any{"stop"},
+		"gen_ai.usage.input_tokens": int64(1200), "gen_ai.usage.cache_read.input_tokens": int64(1000), "gen_ai.usage.output_tokens": int64(80),
+		"server.address": host, "server.port": number,
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("the attributes of a model call (-want +got):\n%s", diff)
+	}
+	for _, s := range spans {
+		for name, value := range s.span.Attributes().AsRaw() {
+			if strings.Contains(fmt.Sprint(value), secret) {
+				t.Errorf("%s: %s is %v", s.id(), name, value)
+			}
+		}
 	}
 }
 
