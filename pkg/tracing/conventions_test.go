@@ -111,7 +111,7 @@ func TestModelCall(t *testing.T) {
 			t.Fatalf("%v: %v", verdict, span)
 		}
 		if got, ok := attributesOf(span)[tt.name]; !ok || got != tt.want {
-			t.Errorf("%s is %v, want %v", tt.name, got.Emit(), tt.want.Emit())
+			t.Errorf("%s is %v, want %v", tt.name, got.String(), tt.want.String())
 		}
 		i := slices.IndexFunc(tracing.Conventions(), func(c tracing.Convention) bool { return c.Name == tt.name })
 		if c := tracing.Conventions()[i]; c.Chat != tt.level || c.Source == "" {

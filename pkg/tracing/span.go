@@ -143,7 +143,8 @@ func operation(e *pb.TraceEvent) string {
 // nameOf returns the name of a span: few names, since backends group by them.
 func nameOf(e *pb.TraceEvent) string {
 	a := e.GetAttributes()
-	verb, object := operation(e), ""
+	var object string
+	verb := operation(e)
 	switch {
 	case verb == "invoke_agent" || verb == "create_agent":
 		object = a[agentName]
@@ -222,7 +223,7 @@ func attributes(e *pb.TraceEvent, contents bool) (all []attribute.KeyValue, drop
 	}
 	for _, name := range slices.Sorted(maps.Keys(e.GetAttributes())) {
 		text := e.GetAttributes()[name]
-		convention, known := conventionOf[name]
+		convention := conventionOf[name]
 		switch {
 		case name == "" || name == errorType && text == "" || convention.isContent() && !contents:
 			continue
@@ -232,14 +233,10 @@ func attributes(e *pb.TraceEvent, contents bool) (all []attribute.KeyValue, drop
 		case name == traceparentName && caller(text).IsValid():
 			continue // it is a link
 		}
-		value := attribute.StringValue("")
-		if known {
-			if value, known = convention.Type.value(text); !known {
-				dropped++
-				continue
-			}
-		} else {
-			value = attribute.StringValue(valid(text))
+		value, ok := convention.Type.value(text) // of the type String if nothing is known
+		if !ok {
+			dropped++
+			continue
 		}
 		all = append(all, attribute.KeyValue{Key: attribute.Key(valid(name)), Value: value})
 	}

@@ -47,7 +47,7 @@ func say(span sdktrace.ReadOnlySpan) string {
 		span.Status().Code, span.Status().Description)
 	for _, kv := range span.Attributes() {
 		if kv.Key != "beam_agents.entity_key" && kv.Key != "beam_agents.seq" && kv.Key != "beam_agents.step" {
-			fmt.Fprintf(&text, "\n%s=%s", kv.Key, kv.Value.Emit())
+			fmt.Fprintf(&text, "\n%s=%s", kv.Key, kv.Value.String())
 		}
 	}
 	return text.String()

@@ -36,6 +36,10 @@
 //	letters := beam.Flatten(s, decoded.Errors, envelopes.Errors, traces.Errors,
 //		transforms.DeadLetteredCommands(s, decoded.Events))
 //
+// Traces, of agents and of coding agents, go to an exporter of OpenTelemetry:
+//
+//	transforms.ExportTraces(s, transforms.ExportTracesParams{}, agents.Traces)
+//
 // A pipeline that reads files and writes files needs nothing else:
 //
 //	read := transforms.ReadEnvelopes(s, transforms.ReadParams{}, "in/*.jsonl")
@@ -49,7 +53,8 @@
 //
 // Nothing is lost and no bundle fails because of data: every element comes out of one
 // output, and what a step cannot handle comes out of Errors as a dead letter with its
-// input (package deadletter). Do not leave an Errors output unread. EventsToTraces and
+// input (package deadletter). The spans of ExportTraces are no data: it drops and counts them.
+// Do not leave an Errors output unread. EventsToTraces and
 // DeadLetteredCommands pick what they need from events that are also used otherwise;
 // where several transforms take the same events, each that refuses one says so.
 //
@@ -113,9 +118,14 @@
 // for), events_deferred, events_duplicate (dropped because of EventID), keys_cleared (by the
 // TTL), snapshots_exported, activations_abandoned (that ignored the end of their time) and
 // timers_without_state (that found no state, which Flink clears before the last timers of a
-// bounded input). It has the distributions activation_ms, of each attempt, and memory_bytes,
-// of the values in a memory that a bundle has opened. The counter soft_cap_warnings, of
-// memories that have reached 768 KiB, is in the namespace beam_agents.memory.
+// bounded input). It has the distributions activation_ms, of each attempt,
+// activations_in_flight, of those that run in the process when one begins, and memory_bytes,
+// of the values in a memory that a bundle has opened. The counter memory_evictions is of
+// entries that made room for others, and soft_cap_warnings, in the namespace
+// beam_agents.memory, of memories that have reached 768 KiB.
+//
+// ExportTraces counts in the namespace [ExportNamespace]. The table of all metrics is in
+// docs/metrics.md, and [WriteMetrics] prints those of a job.
 //
 // # Limits
 //
