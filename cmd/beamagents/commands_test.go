@@ -68,6 +68,7 @@ func TestDecodeAndEncode(t *testing.T) {
 		"no command":             {"", "deadletter", result{2, "", "beamagents: beamagents deadletter needs a command; see beamagents deadletter --help\n"}},
 		"no command of snapshot": {"", "snapshot", result{2, "", "beamagents: beamagents snapshot needs a command; see beamagents snapshot --help\n"}},
 		"no command of intent":   {"", "intent", result{2, "", "beamagents: beamagents intent needs a command; see beamagents intent --help\n"}},
+		"no command of trace":    {"", "trace", result{2, "", "beamagents: beamagents trace needs a command; see beamagents trace --help\n"}},
 		"no command of events":   {"", "events", result{2, "", "beamagents: beamagents events needs a command; see beamagents events --help\n"}},
 		"no shell":               {"", "completion", result{2, "", "beamagents: beamagents completion needs a command; see beamagents completion --help\n"}},
 		"unknown shell":          {"", "completion nope", result{2, "", "beamagents: unknown command \"nope\" for \"beamagents completion\"\n"}},
@@ -90,7 +91,7 @@ func TestHelp(t *testing.T) {
 	if bare, asked := runWith(""), runWith("", "--help"); bare != asked || bare.Code != 0 || !strings.Contains(bare.Stdout, "Available Commands:") {
 		t.Errorf("without a command: %+v; with --help: %+v", bare, asked)
 	}
-	for _, command := range []string{"decode", "deadletter", "deadletter show", "snapshot", "snapshot show", "intent", "intent sign", "events", "completion", "completion bash", "help"} {
+	for _, command := range []string{"decode", "deadletter", "deadletter show", "snapshot", "snapshot show", "intent", "intent sign", "trace", "trace tree", "events", "completion", "completion bash", "help"} {
 		words := strings.Fields(command)
 		asked, help := runWith("", append(words, "--help")...), runWith("", append([]string{"help"}, words...)...)
 		if asked != help || asked.Code != 0 || asked.Stderr != "" || !strings.Contains(asked.Stdout, "beamagents "+command) {

@@ -14,6 +14,7 @@ import (
 type conversion struct {
 	cmd       *cobra.Command
 	out       *bufio.Writer
+	name      string // of the input, where there are several
 	keepGoing bool
 	bad       bool
 }
@@ -42,6 +43,9 @@ func convert(cmd *cobra.Command, args []string, keepGoing bool, f func(*conversi
 // fault takes note of a bad message: it ends the run, or is reported and passed over.
 func (c *conversion) fault(format string, args ...any) error {
 	err := fmt.Errorf(format, args...)
+	if c.name != "" {
+		err = fmt.Errorf("%s: %w", c.name, err)
+	}
 	if !c.keepGoing {
 		return &dataError{err}
 	}

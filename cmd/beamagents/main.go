@@ -102,7 +102,7 @@ func newRoot() *cobra.Command {
 		Args:          cobra.NoArgs,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	root.AddCommand(newDecode(), newEncode(), newTypes(), newDeadletter(), newSnapshot(), newIntent(), newEvents(), newCompat(), newVersion())
+	root.AddCommand(newDecode(), newEncode(), newTypes(), newDeadletter(), newSnapshot(), newIntent(), newEvents(), newTrace(), newCompat(), newVersion())
 	return root
 }
 

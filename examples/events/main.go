@@ -2,9 +2,10 @@
 // a line, and writes a timeline of each session, statistics of each tool, the traces,
 // and the dead letters.
 //
-//	go run ./examples/events --input FILE --out DIR [--runner prism|direct|agents-flink] [--fingerprint FILE]
+//	go run ./examples/events --input FILE --out DIR [--otlp] [--runner prism|direct|agents-flink] [--fingerprint FILE]
 //
-// It ends with a table of the tools. Exit status: 0 when the pipeline ran, dead letters
+// With --otlp, or where OTEL_EXPORTER_OTLP_ENDPOINT is set, it also sends the traces to an
+// OpenTelemetry collector. It ends with a table of the tools. Exit status: 0 when the pipeline ran, dead letters
 // or not, or the fingerprint was written; 1 when it failed; 2 for a wrong flag, a
 // missing file or an unwritable folder.
 package main
@@ -32,6 +33,7 @@ import (
 // options are the flags, checked.
 type options struct {
 	input, out, runner string
+	otlp               bool
 	info               fs.FileInfo // of the input
 }
 
@@ -39,11 +41,12 @@ func main() {
 	var o options
 	flag.StringVar(&o.input, "input", "", "file of events, one envelope a line")
 	flag.StringVar(&o.out, "out", "", "folder for the outputs, created if need be")
+	flag.BoolVar(&o.otlp, "otlp", false, "send the traces to an OpenTelemetry collector")
 	flag.CommandLine.Init("events", flag.ContinueOnError) // or a wrong flag prints the usage, too
 	flag.CommandLine.SetOutput(io.Discard)
 	switch err := flag.CommandLine.Parse(os.Args[1:]); {
 	case errors.Is(err, flag.ErrHelp):
-		fmt.Fprintln(os.Stderr, "usage: events --input FILE --out DIR [--runner prism|direct|agents-flink] [--fingerprint FILE]")
+		fmt.Fprintln(os.Stderr, "usage: events --input FILE --out DIR [--otlp] [--runner prism|direct|agents-flink] [--fingerprint FILE]")
 		return
 	case err != nil:
 		fmt.Fprintln(os.Stderr, "events:", err)
@@ -121,10 +124,20 @@ func build(s beam.Scope, o options) {
 	letters := beam.Flatten(s, decoded.Errors, bySession.Errors, traced.Errors,
 		transforms.DeadLetteredCommands(s, decoded.Events))
 
+	transforms.ExportTraces(s, transforms.ExportTracesParams{Exporter: exporter(o.otlp)}, traced.Traces)
 	transforms.WriteFolder(s, o.out, map[string]beam.PCollection{
 		timelinesFile:   timelines(s, bySession.Envelopes),
 		toolsFile:       toolStatistics(s, traced.Traces),
 		tracesFile:      traced.Traces,
 		deadLettersFile: eachLetterOnce(s, letters),
 	})
+}
+
+// exporter names where the traces go: to a collector, if the flag or the environment asks
+// for it. OTEL_EXPORTER_OTLP_ENDPOINT and its kin say which one.
+func exporter(otlp bool) string {
+	if otlp || os.Getenv("OTEL_EXPORTER_OTLP_ENDPOINT") != "" {
+		return "otlp"
+	}
+	return "none"
 }

@@ -134,7 +134,7 @@ func TestAWrongCallIsOneLine(t *testing.T) {
 
 func TestHelpIsTheUsage(t *testing.T) {
 	stdout, stderr, status := program(t, "--help")
-	if status != 0 || stdout != "" || stderr != "usage: events --input FILE --out DIR [--runner prism|direct|agents-flink] [--fingerprint FILE]\n" {
+	if status != 0 || stdout != "" || stderr != "usage: events --input FILE --out DIR [--otlp] [--runner prism|direct|agents-flink] [--fingerprint FILE]\n" {
 		t.Errorf("status %d, stdout %q, stderr %q", status, stdout, stderr)
 	}
 }
@@ -193,7 +193,7 @@ func TestFingerprint(t *testing.T) {
 	if status != 0 || stdout != "" || stderr != "" {
 		t.Fatalf("status %d, stdout %q, stderr %q", status, stdout, stderr)
 	}
-	again, _, _ := program(t, "--input", file, "--out", t.TempDir(), "--runner", "direct", "--fingerprint", "-")
+	again, _, _ := program(t, "--input", file, "--out", t.TempDir(), "--runner", "direct", "--otlp", "--fingerprint", "-")
 	written, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)

@@ -1,9 +1,11 @@
 // Quickstart is the smallest useful agent: it pays small refunds, asks a human about large
 // ones, and waits for the answers.
 //
-//	go run ./examples/quickstart --input FILE --out DIR [--runner prism|agents-flink] [--fingerprint FILE]
+//	go run ./examples/quickstart --input FILE --out DIR [--otlp] [--runner prism|agents-flink] [--fingerprint FILE]
 //
 // It prints what the agent has decided. Everything that leaves the agent is in the folder.
+// With --otlp, or where OTEL_EXPORTER_OTLP_ENDPOINT is set, it also sends the traces to an
+// OpenTelemetry collector.
 // Exit status: 0 when the pipeline ran, dead letters or not, or the fingerprint was
 // written; 1 when it failed; 2 for a wrong flag or a missing file.
 package main
@@ -33,11 +35,12 @@ import (
 func main() {
 	input := flag.String("input", "", "file of envelopes, one a line in JSON")
 	out := flag.String("out", "", "folder for the outputs, created if need be")
+	otlp := flag.Bool("otlp", false, "send the traces to an OpenTelemetry collector")
 	flag.CommandLine.Init("quickstart", flag.ContinueOnError) // or a wrong flag prints all flags of Beam
 	flag.CommandLine.SetOutput(io.Discard)
 	switch err := flag.CommandLine.Parse(os.Args[1:]); {
 	case errors.Is(err, flag.ErrHelp):
-		fmt.Fprintln(os.Stderr, "usage: quickstart --input FILE --out DIR [--runner prism|agents-flink] [--fingerprint FILE]")
+		fmt.Fprintln(os.Stderr, "usage: quickstart --input FILE --out DIR [--otlp] [--runner prism|agents-flink] [--fingerprint FILE]")
 		return
 	case err != nil:
 		end(2, err)
@@ -49,7 +52,7 @@ func main() {
 	}
 	slog.SetDefault(slog.New(quietEnd{slog.Default().Handler()}))
 	p, s := beam.NewPipelineWithRoot()
-	build(s, *input, *out)
+	build(s, *input, *out, exporter(*otlp))
 	graph.WriteIfAsked(p)
 	if _, err := beam.Run(context.Background(), cmp.Or(*runners.Runner, "prism"), p); err != nil {
 		end(1, err)
@@ -89,11 +92,12 @@ func check(input, out string, args []string) error {
 }
 
 // build is the pipeline.
-func build(s beam.Scope, input, out string) {
+func build(s beam.Scope, input, out, exporter string) {
 	read := transforms.ReadEnvelopes(s, transforms.ReadParams{}, input)
 	agents := transforms.RunAgent(s, transforms.AgentParams{
-		Name: "refunds", Agent: &refunds{LimitCents: 5000},
+		Name: "refunds", Agent: &refunds{LimitCents: 5000}, MeasureDurations: true,
 	}, transforms.KeyByEntity(s, read.Envelopes))
+	transforms.ExportTraces(s, transforms.ExportTracesParams{Exporter: exporter}, agents.Traces)
 	transforms.WriteFolder(s, out, map[string]beam.PCollection{
 		"outputs.jsonl":      agents.Outputs,
 		"intents.jsonl":      agents.Intents,
@@ -101,6 +105,15 @@ func build(s beam.Scope, input, out string) {
 		"snapshots.jsonl":    agents.Snapshots,
 		"dead_letters.jsonl": beam.Flatten(s, read.Errors, agents.Errors),
 	})
+}
+
+// exporter names where the traces go: to a collector, if the flag or the environment asks
+// for it. OTEL_EXPORTER_OTLP_ENDPOINT and its kin say which one.
+func exporter(otlp bool) string {
+	if otlp || os.Getenv("OTEL_EXPORTER_OTLP_ENDPOINT") != "" {
+		return "otlp"
+	}
+	return "none"
 }
 
 // quietEnd leaves out what the SDK now and then says at the end of a job, when the
