@@ -35,6 +35,7 @@ var house = []folder{
 	{"internal/prismtest", true},
 	{"pkg/canonjson", false},
 	{"internal/messagejson", false},
+	{"internal/modelserver", false},
 	{"pkg/intent", false},
 	{"pkg/migrate", false},
 	{"pkg/memory", false},
