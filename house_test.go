@@ -44,6 +44,7 @@ var house = []folder{
 	{"pkg/deadletter", false},
 	{"pkg/events", false},
 	{"pkg/agent", false},
+	{"pkg/adapter", false},
 	{"pkg/activation", false},
 	{"pkg/agenttest", false},
 	{"pkg/tracing", false},
