@@ -33,10 +33,13 @@ test: ## Run all tests with the race detector, then each fuzz target for 5 secon
 	go -C tools test ./ratios
 	@$(MAKE) --no-print-directory fuzz
 
-# A module of contrib has dependencies that users of the library do not get.
 .PHONY: test-contrib
-test-contrib: ## Run the tests of each module in contrib.
-	@for dir in contrib/*/; do echo "test $$dir"; go -C "$$dir" test -race -timeout 15m ./...; done
+test-contrib: ## Run the tests of the modules in contrib, each with its own dependencies.
+	@for mod in contrib/*/go.mod; do \
+		echo "test $${mod%/go.mod}"; \
+		go -C "$${mod%/go.mod}" vet ./...; \
+		go -C "$${mod%/go.mod}" test -race -timeout 15m ./...; \
+	done
 
 # Go's fuzzer now and then takes its own time limit for a failure, without an input that
 # fails: that is none.
@@ -136,6 +139,10 @@ check-generated: $(BIN)/buf $(BIN)/protoc-gen-go $(BIN)/protoc-gen-go-vtproto ##
 lint: $(BIN)/buf $(BIN)/golangci-lint ## Lint Go and the .proto files.
 	$(BIN)/buf lint
 	$(BIN)/golangci-lint run $(GO_PACKAGES)
+	@for mod in contrib/*/go.mod; do \
+		echo "lint $${mod%/go.mod}"; \
+		(cd "$${mod%/go.mod}" && $(BIN)/golangci-lint run ./...); \
+	done
 	go vet -tags soak,flink $(GO_PACKAGES) # tests that only make soak and make test-flink build
 
 .PHONY: tools

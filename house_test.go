@@ -36,6 +36,7 @@ var house = []folder{
 	{"internal/flinktest", false},
 	{"pkg/canonjson", false},
 	{"internal/messagejson", false},
+	{"internal/modelserver", false},
 	{"pkg/intent", false},
 	{"pkg/migrate", false},
 	{"pkg/memory", false},
@@ -44,6 +45,7 @@ var house = []folder{
 	{"pkg/deadletter", false},
 	{"pkg/events", false},
 	{"pkg/agent", false},
+	{"pkg/adapter", false},
 	{"pkg/activation", false},
 	{"pkg/agenttest", false},
 	{"pkg/tracing", false},
@@ -194,6 +196,53 @@ func TestImportRuleFinds(t *testing.T) {
 	}
 	if got := violations(fine); got != nil {
 		t.Errorf("found %q in a package that keeps the rule", got)
+	}
+}
+
+// An adapter to somebody else's SDK is a module of its own, so that users of the library do
+// not inherit that SDK. It uses what any user may use, and nothing here uses it.
+func TestContribModules(t *testing.T) {
+	root, err := os.ReadFile("go.mod")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(string(root), module+"/contrib/") {
+		t.Error("go.mod requires a module of contrib")
+	}
+	folders, err := os.ReadDir("contrib")
+	if err != nil || len(folders) == 0 {
+		t.Fatalf("%d modules: %v", len(folders), err)
+	}
+	imports := regexp.MustCompile(`(?m)"` + regexp.QuoteMeta(module) + `/([^"]*)"$`)
+	for _, f := range folders {
+		mod, err := os.ReadFile(filepath.Join("contrib", f.Name(), "go.mod"))
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		for _, line := range []string{"module " + module + "/contrib/" + f.Name() + "\n", "replace " + module + " => ../..\n"} {
+			if !strings.Contains(string(mod), line) {
+				t.Errorf("contrib/%s/go.mod has no line %q", f.Name(), line)
+			}
+		}
+		if _, err := os.Stat(filepath.Join("contrib", f.Name(), "README.md")); err != nil {
+			t.Error(err)
+		}
+		err = filepath.WalkDir(filepath.Join("contrib", f.Name()), func(path string, d fs.DirEntry, err error) error {
+			if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+				return err
+			}
+			b, err := os.ReadFile(path)
+			for _, found := range imports.FindAllStringSubmatch(string(b), -1) {
+				if p := found[1]; !strings.HasPrefix(p, "pkg/") && !strings.HasPrefix(p, "proto/") {
+					t.Errorf("%s imports %s, which a user cannot", path, p)
+				}
+			}
+			return err
+		})
+		if err != nil {
+			t.Error(err)
+		}
 	}
 }
 

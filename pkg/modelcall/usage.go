@@ -274,7 +274,9 @@ func completeStream(stream []byte, atEOF bool) ([]byte, bool) {
 	case known:
 		return stream, atEOF && finished // servers that send no [DONE]
 	}
-	return stream, atEOF
+	// One that ends within an event was cut short, also within its first.
+	whole := bytes.HasSuffix(stream, []byte("\n\n")) || bytes.HasSuffix(stream, []byte("\r\n\r\n"))
+	return stream, atEOF && whole
 }
 
 // Server is where a request was sent to.

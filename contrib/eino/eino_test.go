@@ -1,0 +1,133 @@
+package eino_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/beamagents/beamagents-go/internal/modelserver"
+	"github.com/beamagents/beamagents-go/pkg/agenttest"
+	pb "github.com/beamagents/beamagents-go/proto/beam_agents/v1"
+)
+
+// model plays the model: each word of a question like "refund:500" is a tool call, and what
+// the tools answer is told.
+func model(r modelserver.Request) modelserver.Reply {
+	var reply modelserver.Reply
+	var told []string
+	for i := len(r.Messages) - 1; i >= 0 && r.Messages[i].Role == "tool"; i-- {
+		told = append([]string{r.Messages[i].Text}, told...)
+	}
+	if len(told) > 0 {
+		return modelserver.Reply{Text: strings.Join(told, "; ")}
+	}
+	for _, word := range strings.Fields(r.Last().Text) {
+		if name, cents, found := strings.Cut(word, ":"); found {
+			reply.ToolCalls = append(reply.ToolCalls, modelserver.ToolCall{Name: name, Arguments: fmt.Sprintf(`{"cents": %s}`, cents)})
+		}
+	}
+	if len(reply.ToolCalls) == 0 {
+		reply.Text = "nothing to do"
+	}
+	return reply
+}
+
+func serve(t *testing.T) (*modelserver.Server, string) {
+	t.Helper()
+	s := &modelserver.Server{Reply: model}
+	running, err := s.Start()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { running.Close() })
+	t.Setenv("OPENAI_API_KEY", "sk-secret-of-the-test")
+	return s, running.URL + "/v1"
+}
+
+func refunds(url string) agenttest.AgentParams {
+	return agenttest.AgentParams{Name: "refunds", Agent: &Refunds{BaseURL: url, LimitCents: 1000}}
+}
+
+func output(t *testing.T, r agenttest.Result) string {
+	t.Helper()
+	if len(r.Outputs) != 1 {
+		t.Fatalf("%d outputs:\n%v", len(r.Outputs), r)
+	}
+	return string(r.Outputs[0].Value)
+}
+
+func TestAnswer(t *testing.T) {
+	_, url := serve(t)
+	k := agenttest.New(t, refunds(url)).Key("a")
+	r := k.Event("hello")
+	t.Log(r)
+	for _, e := range r.Errors {
+		t.Log(e.Error)
+	}
+	if got := output(t, r); got != "nothing to do" {
+		t.Errorf("got %q", got)
+	}
+}
+
+func TestToolCalls(t *testing.T) {
+	_, url := serve(t)
+	agenttest.Everywhere(t, refunds(url), func(r *agenttest.Runtime) {
+		k := r.Key("a")
+		out := k.Event("refund:500 and refund:700 and refund:500")
+		t.Log(out)
+		for _, e := range out.Errors {
+			t.Log(e.Error)
+		}
+		if len(out.Intents) != 3 {
+			t.Fatalf("%v", out)
+		}
+		t.Log(string(k.Snapshot()))
+		k.Answer(out.Intents[2], pb.ToolResult_OK, "third")
+		k.Answer(out.Intents[0], pb.ToolResult_OK, "first")
+		if got := output(t, k.Answer(out.Intents[1], pb.ToolResult_ERROR, fmt.Errorf("no money"))); got != "first; The call failed: no money; third" {
+			t.Errorf("got %q", got)
+		}
+	})
+}
+
+// The words of the model go to a human, and what was approved is what runs.
+func TestApproval(t *testing.T) {
+	_, url := serve(t)
+	agenttest.Everywhere(t, refunds(url), func(r *agenttest.Runtime) {
+		yes, no, both := r.Key("yes"), r.Key("no"), r.Key("both")
+		asked := yes.Event("refund:5000").Intent("refund")
+		if asked.GetKind() != pb.ToolIntent_APPROVAL {
+			t.Errorf("got %v", asked)
+		}
+		refund := yes.Approve(asked, "alice").Intent("refund")
+		if refund.GetKind() != pb.ToolIntent_TOOL || refund.GetArgsJson() != `{"cents":5000}` || refund.GetArgsJson() != asked.GetArgsJson() {
+			t.Errorf("asked for %v, got %v", asked, refund)
+		}
+		if got := output(t, yes.Answer(refund, pb.ToolResult_OK, "paid")); got != "paid" {
+			t.Errorf("got %q", got)
+		}
+
+		if got := output(t, no.Deny(no.Event("refund:5000").Intent("refund"), "alice")); got != "The call was not made: it was denied." {
+			t.Errorf("got %q", got)
+		}
+
+		// Equal calls are told apart, also when one is approved before the other.
+		out := both.Event("refund:5000 refund:5000 refund:10")
+		second := both.Approve(out.Intents[1], "alice").Intent("refund")
+		first := both.Approve(out.Intents[0], "alice").Intent("refund")
+		both.Answer(first, pb.ToolResult_OK, "first")
+		both.Answer(second, pb.ToolResult_OK, "second")
+		if got := output(t, both.Answer(out.Intents[2], pb.ToolResult_OK, "third")); got != "first; second; third" {
+			t.Errorf("got %q", got)
+		}
+	})
+}
+
+// A model that calls a tool with nonsense is told so.
+func TestNonsense(t *testing.T) {
+	_, url := serve(t)
+	k := agenttest.New(t, refunds(url)).Key("a")
+	if got := output(t, k.Event("refund:[1,1e999]")); !strings.HasPrefix(got, "The call was not made: ") {
+		t.Errorf("got %q", got)
+	}
+}

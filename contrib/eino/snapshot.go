@@ -1,0 +1,137 @@
+package eino
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/cloudwego/eino/compose"
+	"github.com/google/uuid"
+
+	"github.com/beamagents/beamagents-go/pkg/adapter"
+)
+
+// formVersion is that of the snapshot's form.
+const formVersion = 1
+
+// snapshot is what a suspended activation keeps.
+type snapshot struct {
+	Version    int             `json:"version"`
+	Checkpoint json.RawMessage `json:"checkpoint"`
+	// Waiting are the calls without an answer, by the ids of their interrupts.
+	Waiting adapter.Waiting `json:"waiting"`
+	// Foreign are the ids of those that Options.Ask has made.
+	Foreign []string `json:"foreign,omitempty"`
+}
+
+func (s snapshot) bytes() ([]byte, error) {
+	s.Version = formVersion
+	b, err := json.Marshal(s)
+	if err != nil {
+		return nil, fmt.Errorf("eino: the snapshot cannot be encoded: %w", err)
+	}
+	return b, nil
+}
+
+func (s *snapshot) read(b []byte) error {
+	if err := json.Unmarshal(b, s); err != nil {
+		return fmt.Errorf("eino: the snapshot cannot be read: %w", err)
+	}
+	if s.Version != formVersion {
+		return fmt.Errorf("eino: the snapshot has the form %d; this build reads %d", s.Version, formVersion)
+	}
+	return nil
+}
+
+// Migrate rewrites the checkpoint in a snapshot of [Run], for MigrateSnapshot. The checkpoint
+// is the JSON that Eino wrote.
+func Migrate(from []byte, rewrite func(checkpoint []byte) ([]byte, error)) ([]byte, error) {
+	var s snapshot
+	if err := s.read(from); err != nil {
+		return nil, err
+	}
+	checkpoint, err := rewrite(s.Checkpoint)
+	if err != nil {
+		return nil, err
+	}
+	if s.Checkpoint, err = sorted(checkpoint); err != nil {
+		return nil, err
+	}
+	return s.bytes()
+}
+
+// ordered returns interrupts in an order that does not depend on which node was first: by
+// node, those of one node in its own order.
+func ordered(points []*compose.InterruptCtx) []*compose.InterruptCtx {
+	node := func(p *compose.InterruptCtx) string {
+		i := slices.IndexFunc(p.Address, func(s compose.AddressSegment) bool { return s.Type == compose.AddressSegmentTool })
+		if i < 0 {
+			i = len(p.Address)
+		}
+		return p.Address[:i].String()
+	}
+	points = slices.Clone(points)
+	slices.SortStableFunc(points, func(a, b *compose.InterruptCtx) int { return strings.Compare(node(a), node(b)) })
+	return points
+}
+
+// namespace is that of the ids of interrupts.
+var namespace = uuid.MustParse("5d0c7f0e-58a5-5b0f-9d0f-3c7d9f3f2a41")
+
+// stable returns a checkpoint that does not depend on random numbers and on the order of
+// maps, and the new ids of its interrupts by the old ones. A new id derives from the address
+// of the interrupt.
+func stable(checkpoint []byte, points []*compose.InterruptCtx) ([]byte, map[string]string, error) {
+	ids, seen := map[string]string{}, map[string]int{}
+	var replace []string
+	for _, p := range points {
+		for ; p != nil && ids[p.ID] == ""; p = p.Parent {
+			at := p.Address.String()
+			ids[p.ID] = uuid.NewSHA1(namespace, []byte(at+"#"+strconv.Itoa(seen[at]))).String()
+			replace = append(replace, p.ID, ids[p.ID])
+			seen[at]++
+		}
+	}
+	b, err := sorted([]byte(strings.NewReplacer(replace...).Replace(string(checkpoint))))
+	return b, ids, err
+}
+
+// sorted returns a checkpoint with the members of its objects in order. It sorts the names
+// of the nodes that run again, which Eino writes in the order in which they ended.
+func sorted(checkpoint []byte) ([]byte, error) {
+	dec := json.NewDecoder(bytes.NewReader(checkpoint))
+	dec.UseNumber()
+	var v any
+	err := dec.Decode(&v)
+	if err == nil && dec.More() {
+		err = errors.New("there is something behind its end")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("eino: the checkpoint is no JSON, which Store needs (leave out compose.WithSerializer): %w", err)
+	}
+	sortReruns(v)
+	return json.Marshal(v)
+}
+
+func sortReruns(v any) {
+	switch v := v.(type) {
+	case []any:
+		for _, e := range v {
+			sortReruns(e)
+		}
+	case map[string]any:
+		for _, e := range v {
+			sortReruns(e)
+		}
+		if v["InterruptID2Addr"] == nil || v["SkipPreHandler"] == nil {
+			return // no graph
+		}
+		reruns, _ := v["RerunNodes"].(map[string]any)
+		nodes, _ := reruns["SliceValues"].([]any)
+		slices.SortFunc(nodes, func(a, b any) int { return strings.Compare(fmt.Sprint(a), fmt.Sprint(b)) })
+	}
+}
