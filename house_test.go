@@ -33,6 +33,7 @@ var house = []folder{
 	{"golden", false}, // test data, for the tests of all that follow
 	{"pkg/internal", false},
 	{"internal/prismtest", true},
+	{"internal/flinktest", false},
 	{"pkg/canonjson", false},
 	{"internal/messagejson", false},
 	{"internal/modelserver", false},
@@ -51,6 +52,7 @@ var house = []folder{
 	{"pkg/state", true},
 	{"pkg/transforms", true},
 	{"pkg/compat/graph", true},
+	{"pkg/runners/flink", true},
 	{"pkg/beamtest", true},
 	{"cmd", false},
 	{"examples", true},
