@@ -186,7 +186,7 @@ func TestFingerprint(t *testing.T) {
 
 func TestHelpIsTheUsage(t *testing.T) {
 	stdout, stderr, status := program(t, "--help")
-	if status != 0 || stdout != "" || stderr != "usage: memory --input FILE --out DIR [--runner prism] [--fingerprint FILE]\n" {
+	if status != 0 || stdout != "" || stderr != "usage: memory --input FILE --out DIR [--runner prism|agents-flink] [--fingerprint FILE]\n" {
 		t.Errorf("status %d, stdout %q, stderr %q", status, stdout, stderr)
 	}
 }
