@@ -41,6 +41,7 @@ var house = []folder{
 	{"pkg/migrate", false},
 	{"pkg/memory", false},
 	{"pkg/replay", false},
+	{"pkg/modelcall", false},
 	{"pkg/deadletter", false},
 	{"pkg/events", false},
 	{"pkg/agent", false},

@@ -27,7 +27,10 @@ import (
 
 // insideOnly are the messages that are never written alone and need no blob of
 // their own: every other message does.
-var insideOnly = []protoreflect.FullName{"beam_agents.v1.MemoryEntry", "beam_agents.v1.LlmCacheEntry"}
+var insideOnly = []protoreflect.FullName{
+	"beam_agents.v1.MemoryEntry", "beam_agents.v1.LlmCacheEntry",
+	"beam_agents.runtime.v1.StoredHeader", "beam_agents.runtime.v1.RequestPart",
+}
 
 // languagePath is what another language wrote: the value of v1/NAME.txtpb.
 var languagePath = regexp.MustCompile(`^(v[1-9][0-9]*)/(?:python|java)/([a-z][a-z0-9_]*)\.binpb$`)

@@ -45,6 +45,7 @@ var stages = []struct{ name, adds string }{
 	{"before_runtime", runtimeNames},
 	{"before_run_agent", runAgentNames},
 	{"release", ""},
+	{"before_stored_response", storedResponseNames},
 }
 
 // runtimeNames is all that came with the runtime's own state.
@@ -74,6 +75,24 @@ const runAgentNames = `
 	beam_agents.runtime.v1.KeyControl.timeouts_in_row
 	beam_agents.runtime.v1.KeyControl.escalation_ids
 	beam_agents.runtime.v1.KeyControl.drain_now_ms`
+
+// storedResponseNames is all that came with what a model answered.
+const storedResponseNames = `
+	beam_agents.runtime.v1.StoredResponse
+	beam_agents.runtime.v1.StoredResponse.status
+	beam_agents.runtime.v1.StoredResponse.headers
+	beam_agents.runtime.v1.StoredResponse.body
+	beam_agents.runtime.v1.StoredResponse.deflated
+	beam_agents.runtime.v1.StoredResponse.sealed
+	beam_agents.runtime.v1.StoredResponse.body_bytes
+	beam_agents.runtime.v1.StoredResponse.seq
+	beam_agents.runtime.v1.StoredResponse.request
+	beam_agents.runtime.v1.StoredHeader
+	beam_agents.runtime.v1.StoredHeader.name
+	beam_agents.runtime.v1.StoredHeader.value
+	beam_agents.runtime.v1.RequestPart
+	beam_agents.runtime.v1.RequestPart.path
+	beam_agents.runtime.v1.RequestPart.digest`
 
 // lacks is everything that a reader of the i-th stage does not know, in order.
 func lacks(i int) (names []string) {

@@ -21,7 +21,10 @@ type stage struct {
 	adds []string
 }
 
-const keyControlName = "beam_agents.runtime.v1.KeyControl."
+const (
+	runtimeName    = "beam_agents.runtime.v1."
+	keyControlName = runtimeName + "KeyControl."
+)
 
 // history is every stage in order, oldest first. A descriptor set before_<stage>
 // lacks what that stage and all later ones added. When the schema learns
@@ -49,6 +52,10 @@ func history() []stage {
 			keyControlName + "ttl_armed_ms", keyControlName + "snapshot_version", keyControlName + "recent_event_ids",
 			keyControlName + "hour", keyControlName + "activations_in_hour", keyControlName + "timeouts_in_row",
 			keyControlName + "escalation_ids", keyControlName + "drain_now_ms",
+		}},
+		// What a model answered.
+		{"stored_response", []string{
+			runtimeName + "StoredResponse", runtimeName + "StoredHeader", runtimeName + "RequestPart",
 		}},
 	}
 }

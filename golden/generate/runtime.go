@@ -16,7 +16,7 @@ import (
 const dayMs = 86_400_000
 
 // runtimeState is every blob of the keyed state of the runtime itself.
-func runtimeState() []blob { return slices.Concat(keyControls(), deferredEvents()) }
+func runtimeState() []blob { return slices.Concat(keyControls(), deferredEvents(), storedResponses()) }
 
 // keyControl is a suspended key with every field set.
 func keyControl() *runtimepb.KeyControl {
@@ -204,6 +204,51 @@ func deferredEvents() []blob {
 		{
 			name: "deferred_event_newer_variant", doc: "An envelope with a variant of a newer schema, which is kept.",
 			value: deferred(2, withUnknown(&pb.AgentEnvelope{EntityKey: entity1, EventTimeMs: t0}, text(507, "\x0a\x01x"))),
+		},
+	}
+}
+
+// storedResponse is the answer of a model over HTTP, deflated.
+func storedResponse() *runtimepb.StoredResponse {
+	const answer = `{"id":"chatcmpl-1","object":"chat.completion","model":"m","choices":[{"index":0,` +
+		`"message":{"role":"assistant","content":"refund"},"finish_reason":"stop"}],"usage":{"prompt_tokens":9,"completion_tokens":1}}`
+	return &runtimepb.StoredResponse{
+		Status:  200,
+		Headers: []*runtimepb.StoredHeader{{Name: "Content-Type", Value: "application/json"}, {Name: "X-Request-Id", Value: "req_1"}},
+		// A stored block, as every version of a compressor reads it.
+		Body:     slices.Concat([]byte{1, byte(len(answer)), byte(len(answer) >> 8), ^byte(len(answer)), ^byte(len(answer) >> 8)}, []byte(answer)),
+		Deflated: true, BodyBytes: int64(len(answer)), Seq: 7,
+		Request: []*runtimepb.RequestPart{
+			{Path: "body.messages[0]", Digest: 0x01020304}, {Path: "body.model", Digest: 0xfffefdfc}, {Path: "headers"}, {Path: "method", Digest: 1},
+			{Path: "url", Digest: 1 << 31},
+		},
+	}
+}
+
+func storedResponses() []blob {
+	return []blob{
+		{name: "stored_response", doc: "The answer of a model over HTTP, deflated (a stored block).", value: storedResponse()},
+		{
+			name: "stored_response_sealed", doc: "Every field: deflated, then sealed by the agent.",
+			value: edit(storedResponse(), func(r *runtimepb.StoredResponse) { r.Body, r.Sealed = []byte{0, 1, 2, 255}, true }),
+		},
+		{
+			name: "stored_response_call", doc: "Of a call that was not made over HTTP: no status, no header; as it is.",
+			value: &runtimepb.StoredResponse{Body: []byte("hi"), BodyBytes: 2, Request: []*runtimepb.RequestPart{{Path: "model", Digest: 5}}},
+		},
+		{name: "stored_response_empty", doc: "No bytes at all: an empty answer of the first activation.", value: &runtimepb.StoredResponse{}},
+		{
+			name: "stored_response_extremes", doc: "The ends of every number, and empty parts.",
+			value: &runtimepb.StoredResponse{
+				Status: math.MaxUint32, Headers: []*runtimepb.StoredHeader{{}}, BodyBytes: math.MinInt64, Seq: math.MaxInt64,
+				Request: []*runtimepb.RequestPart{{}, {Path: "é", Digest: math.MaxUint32}},
+			},
+		},
+		{
+			name: "stored_response_newer", doc: "Fields of a newer schema, in a part too.",
+			value: withUnknown(edit(storedResponse(), func(r *runtimepb.StoredResponse) {
+				withUnknown(r.Request[1], varint(500, 42))
+			}), varint(500, 42)),
 		},
 	}
 }

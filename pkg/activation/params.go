@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/beamagents/beamagents-go/pkg/agent"
+	"github.com/beamagents/beamagents-go/pkg/modelcall"
 )
 
 // Defaults of [AgentParams].
@@ -17,11 +18,13 @@ const (
 	DefaultMaxIntents        = 1000
 	DefaultMaxOutputBytes    = 10 << 20
 	DefaultMaxSnapshotBytes  = 1 << 20
+	DefaultMaxModelCalls     = modelcall.DefaultMaxCalls
 )
 
 // Bounds of [AgentParams].
 const (
 	maxActivationTimeout = time.Hour
+	maxModelCalls        = 4096
 	maxAgentName         = 64
 )
 
@@ -57,6 +60,16 @@ type AgentParams struct {
 	// MaxActivationsPerHour bounds the activations of a key in an hour of event time; 0 is
 	// no limit. An event or an answer beyond it is a dead letter budget_exceeded.
 	MaxActivationsPerHour int
+	// MaxTokens bounds the tokens of the model responses of an activation, those from the
+	// replay cache included; 0 is no limit. An activation beyond it is a dead letter
+	// budget_exceeded.
+	MaxTokens int64
+	// MaxModelCalls bounds the model calls of a worker process that are in flight at once; 0
+	// is 64.
+	MaxModelCalls int
+	// NoModelMemo makes a bundle that is retried in the same worker process repeat its model
+	// calls.
+	NoModelMemo bool
 	// MeasureDurations adds beam_agents.duration_ms and beam_agents.offset_ms to trace
 	// events.
 	MeasureDurations bool
@@ -74,6 +87,7 @@ func (p AgentParams) WithDefaults() (AgentParams, error) {
 	p.MaxIntents = cmp.Or(p.MaxIntents, DefaultMaxIntents)
 	p.MaxOutputBytes = cmp.Or(p.MaxOutputBytes, DefaultMaxOutputBytes)
 	p.MaxSnapshotBytes = cmp.Or(p.MaxSnapshotBytes, DefaultMaxSnapshotBytes)
+	p.MaxModelCalls = cmp.Or(p.MaxModelCalls, DefaultMaxModelCalls)
 	return p, nil
 }
 
@@ -84,7 +98,7 @@ func (p AgentParams) Rules() Rules {
 		Name: p.Name, Agent: p.Agent, TTLMS: p.TTL.Milliseconds(), WhileSuspended: p.WhileSuspended,
 		MaxDeferred: p.MaxDeferred, MaxDeferredBytes: int64(p.MaxDeferredBytes), MaxIntents: p.MaxIntents,
 		MaxOutputBytes: p.MaxOutputBytes, MaxSnapshotBytes: p.MaxSnapshotBytes,
-		MaxActivationsPerHour: p.MaxActivationsPerHour, MeasureDurations: p.MeasureDurations,
+		MaxActivationsPerHour: p.MaxActivationsPerHour, MaxTokens: p.MaxTokens, MeasureDurations: p.MeasureDurations,
 	}
 }
 
@@ -106,16 +120,21 @@ func (p AgentParams) check() error {
 	case p.TTL != 0 && p.TTL < time.Millisecond:
 		return fmt.Errorf("AgentParams.TTL is %v; use at least 1ms, or 0 to keep memory for ever", p.TTL)
 	}
+	if p.MaxModelCalls > maxModelCalls {
+		return fmt.Errorf("AgentParams.MaxModelCalls is %d; use 1 to %d, or 0 for %d", p.MaxModelCalls, maxModelCalls, DefaultMaxModelCalls)
+	}
 	for _, bound := range []struct {
 		name  string
-		value int
+		value int64
 	}{
-		{"MaxDeferred", p.MaxDeferred},
-		{"MaxDeferredBytes", p.MaxDeferredBytes},
-		{"MaxIntents", p.MaxIntents},
-		{"MaxOutputBytes", p.MaxOutputBytes},
-		{"MaxSnapshotBytes", p.MaxSnapshotBytes},
-		{"MaxActivationsPerHour", p.MaxActivationsPerHour},
+		{"MaxDeferred", int64(p.MaxDeferred)},
+		{"MaxDeferredBytes", int64(p.MaxDeferredBytes)},
+		{"MaxIntents", int64(p.MaxIntents)},
+		{"MaxOutputBytes", int64(p.MaxOutputBytes)},
+		{"MaxSnapshotBytes", int64(p.MaxSnapshotBytes)},
+		{"MaxActivationsPerHour", int64(p.MaxActivationsPerHour)},
+		{"MaxTokens", p.MaxTokens},
+		{"MaxModelCalls", int64(p.MaxModelCalls)},
 	} {
 		if bound.value < 0 {
 			return fmt.Errorf("AgentParams.%s is %d; use a positive number, or 0 for the default", bound.name, bound.value)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/beamagents/beamagents-go/pkg/agent"
 	"github.com/beamagents/beamagents-go/pkg/memory"
+	"github.com/beamagents/beamagents-go/pkg/modelcall"
 	"github.com/beamagents/beamagents-go/pkg/replay"
 	runtimepb "github.com/beamagents/beamagents-go/proto/beam_agents/runtime/v1"
 	pb "github.com/beamagents/beamagents-go/proto/beam_agents/v1"
@@ -37,7 +38,12 @@ type Rules struct {
 	MaxSnapshotBytes      int
 	MaxActivationsPerHour int // of a key, by event time; 0 is no limit
 
+	MaxTokens int64 // of the model responses of an activation; 0 is no limit
+
 	MeasureDurations bool // adds attributes of durations to trace events
+
+	// Process is what model calls share in the worker process. Nil is nothing.
+	Process *modelcall.Process
 }
 
 const (
@@ -74,6 +80,8 @@ type Key struct {
 	// Call runs code of the agent's author and says how it failed, nil if it returned. The
 	// code may still be running if the failure is that of the time limit.
 	Call func(f func(ctx context.Context)) *Failure
+	// Scope separates the jobs of a process, whose model calls must not answer each other.
+	Scope string
 	// Measure begins to measure an activation and returns what tells the time since then
 	// in ms. Nil is a clock that stands still.
 	Measure func() func() int64
@@ -85,6 +93,8 @@ type Step struct {
 	Counters []string // each counts one
 	// DurationsMS are how long each attempt of an activation took.
 	DurationsMS []int64
+	// Samples are the values of other distributions.
+	Samples []Sample
 	// Rest says that deferred events are left that could run now: call Drain soon.
 	Rest bool
 }
@@ -105,6 +115,26 @@ type Effect struct {
 	Error    *pb.ActivationErrorRecord
 }
 
+// Sample is a value of a distribution.
+type Sample struct {
+	Name  string
+	Value int64
+}
+
+// The names of the distributions, besides that of Step.DurationsMS.
+const (
+	LLMMS            = "llm_ms"            // of the model calls of an attempt, hits included
+	OverheadMS       = "overhead_ms"       // of an attempt without them
+	Tokens           = "tokens"            // of a model call that was made
+	PromptTokens     = "prompt_tokens"     //nolint:gosec // a name
+	CompletionTokens = "completion_tokens" //nolint:gosec // a name
+)
+
+// Distributions are the names of all distributions of samples, in order.
+func Distributions() []string {
+	return []string{CompletionTokens, LLMMS, OverheadMS, PromptTokens, Tokens}
+}
+
 // The names of the counters.
 const (
 	Activations     = "activations"
@@ -119,13 +149,20 @@ const (
 	EventsDuplicate = "events_duplicate"
 	KeysCleared     = "keys_cleared"
 	SnapshotsTaken  = "snapshots_exported"
+
+	LLMCalls          = "llm_calls"          // that a provider has answered
+	LLMCacheHits      = "llm_cache_hits"     // answered from the replay cache
+	LLMNotStored      = "llm_not_stored"     // answered, and not recorded
+	ReplayDivergences = "replay_divergences" // requests that differ from what was recorded
+	ReplayDifferences = "replay_differences" // responses that differ from a stored digest
 )
 
 // Counters are the names of all counters, in order.
 func Counters() []string {
 	return []string{
 		Activations, AgentErrors, Escalations, EventsDeferred, EventsDuplicate, InputsRejected, IntentsEmitted,
-		KeysCleared, OrphanedResults, SnapshotsTaken, Suspensions, Timeouts,
+		KeysCleared, LLMCacheHits, LLMCalls, LLMNotStored, OrphanedResults, ReplayDifferences, ReplayDivergences,
+		SnapshotsTaken, Suspensions, Timeouts,
 	}
 }
 

@@ -108,6 +108,7 @@ func (s *stepper) run(a *attempt) (ran bool, err error) {
 		version     uint32
 	}
 	recent := s.c.RecentEventIds
+	cache := s.calls(a, &start, measured)
 	act := agent.Begin(start)
 	var phase atomic.Pointer[string]
 	enter := func(name string) { phase.Store(&name) }
@@ -167,6 +168,7 @@ func (s *stepper) run(a *attempt) (ran bool, err error) {
 	if staged.StateErr != nil {
 		return false, staged.StateErr
 	}
+	s.countCalls(staged.Calls, s.out.DurationsMS[len(s.out.DurationsMS)-1])
 	if failure != nil {
 		where := ""
 		if p := phase.Load(); p != nil {
@@ -186,6 +188,9 @@ func (s *stepper) run(a *attempt) (ran bool, err error) {
 	}
 	if failure := s.judge(a, result.outcome, result.failure, staged); failure != nil {
 		return false, s.fail(a, failure, staged)
+	}
+	if err := s.commitCalls(&staged.Calls, cache); err != nil {
+		return false, err
 	}
 	keep = true
 	s.apply(a, result.outcome, staged, result.version, result.traceParent)
@@ -218,6 +223,8 @@ func (s *stepper) judge(a *attempt, o agent.Outcome, told *Failure, staged agent
 	switch {
 	case staged.Err != nil: // first: the agent may have ignored it
 		return failed(codeOf(staged.Err), staged.Err.Error())
+	case staged.Calls.Err != nil: // this, too
+		return &Failure{Reason: deadletter.BudgetExceeded, Code: deadletter.Tokens, Text: staged.Calls.Err.Error()}
 	case told != nil:
 		return told
 	}
@@ -301,6 +308,7 @@ func (s *stepper) apply(a *attempt, o agent.Outcome, staged agent.Staged, versio
 	t := s.tracer(a.seq, a.now)
 	span := attemptSpan(s.k.Entity, a.seq, entry, resumes)
 	t.begin(span, a, startedMS, traceParent)
+	t.calls(span, staged, entry, resumes)
 	for i, in := range staged.Intents {
 		t.intent(span, in, "", offset(staged, i))
 		s.emitIntent(a.now, in)
@@ -378,6 +386,7 @@ func (s *stepper) emitIntent(now int64, in *pb.ToolIntent) {
 
 // fail makes the dead letter of an attempt that failed, which changes nothing.
 func (s *stepper) fail(a *attempt, f *Failure, staged agent.Staged) error {
+	f = withoutSecrets(f, staged.Calls.Secrets)
 	l := deadletter.Letter{
 		Reason: f.Reason, Code: f.Code, Error: f.Text,
 		EntityKey: s.k.Entity, EventTimeMS: a.now, InputKind: deadletter.NoInput,

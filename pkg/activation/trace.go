@@ -79,6 +79,9 @@ func (t tracer) end(span [8]byte, a *attempt, staged agent.Staged, status string
 	maps.Copy(attributes, staged.Attributes)
 	attributes["beam_agents.activation.kind"] = kindOf(a)
 	attributes["beam_agents.activation.status"] = status
+	if diverged := staged.Calls.Diverged; len(diverged) > 0 {
+		attributes["beam_agents.replay_divergence"] = strings.Join(diverged, "; ")
+	}
 	if a.measured != nil {
 		attributes["beam_agents.duration_ms"] = strconv.FormatInt(a.measured(), 10)
 	}

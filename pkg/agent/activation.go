@@ -13,6 +13,7 @@ import (
 
 	"github.com/beamagents/beamagents-go/pkg/intent"
 	"github.com/beamagents/beamagents-go/pkg/memory"
+	"github.com/beamagents/beamagents-go/pkg/modelcall"
 	pb "github.com/beamagents/beamagents-go/proto/beam_agents/v1"
 )
 
@@ -50,7 +51,8 @@ const (
 	attributePrefix = "beam_agents."
 )
 
-// Activation is one run of an agent. It belongs to the goroutine of Run.
+// Activation is one run of an agent. It belongs to the goroutine of Run, but for its model
+// calls: see [Activation.HTTPClient] and [Activation.CallModel].
 type Activation struct {
 	mu       sync.Mutex
 	start    Start
@@ -60,6 +62,7 @@ type Activation struct {
 	approved bool // ActApproved was used
 	snapshot []byte
 	ended    bool
+	calls    *modelcall.Calls // nil before the first use
 }
 
 // Start is what a runtime knows when an activation begins. It is for runtimes.
@@ -76,6 +79,9 @@ type Start struct {
 	// Offset tells how long the activation has been running, in ms. Nil measures nothing.
 	Offset func() int64
 
+	// Calls is what the runtime knows of model calls. Begin sets its Key, Seq and Ended.
+	Calls modelcall.Config
+
 	MaxIntents     int // that may be open after the activation
 	MaxOutputBytes int // of outputs and intents
 }
@@ -91,8 +97,14 @@ type Staged struct {
 	// Err is the first call that was refused, and fails the activation. It wraps no error of
 	// the agent's: their methods must not run outside of the activation.
 	Err error
-	// StateErr is the error of Start.Memory, and fails the bundle.
+	// StateErr is the error of Start.Memory or Start.Calls.Cache, and fails the bundle.
 	StateErr error
+	// Calls is what the model calls have left.
+	Calls modelcall.Left
+	// CallSteps are the steps of those that were made with CallModel, by cache key.
+	CallSteps map[string]uint32
+
+	calls []callStep
 }
 
 // Begin starts an activation. It is for runtimes.
@@ -116,8 +128,19 @@ func (a *Activation) Restore(snapshot []byte) error {
 // runtimes.
 func (a *Activation) End() Staged {
 	a.mu.Lock()
-	defer a.mu.Unlock()
 	a.ended = true
+	calls := a.calls
+	a.mu.Unlock()
+	var left modelcall.Left
+	if calls != nil {
+		left = calls.End() // without the lock, which a call may wait for
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.staged.Calls, a.staged.CallSteps = left, numberCalls(a.staged.calls)
+	if a.staged.StateErr == nil {
+		a.staged.StateErr = left.StateErr
+	}
 	return a.staged
 }
 

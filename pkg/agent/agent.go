@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"reflect"
 	"time"
 
@@ -61,6 +62,31 @@ type TraceLinker interface {
 	TraceParent(event []byte) string
 }
 
+// ModelTransporter is an agent that makes its HTTP calls over a transport of its own: with
+// other certificates, a proxy, or its own tracing. ModelTransport is called once per worker
+// process, after Setup. Without the method, and where it returns nil, the transport has the
+// settings of http.DefaultTransport.
+type ModelTransporter interface {
+	ModelTransport() http.RoundTripper
+}
+
+// ResponseRedactor is an agent that removes from responses what must not be stored.
+// RedactResponse gets the body of a response and returns the body that is stored, which is
+// what the agent is given when it runs again. If it fails, the response is not stored.
+type ResponseRedactor interface {
+	RedactResponse(body []byte) ([]byte, error)
+}
+
+// ResponseSealer is an agent that encrypts responses before they are stored. SealResponse
+// gets what would be stored, and OpenResponse what SealResponse has returned. If SealResponse
+// fails, the response is not stored; if OpenResponse fails, the call is made again. Several
+// goroutines may call them at once. To encrypt in the same way each time keeps a retried
+// bundle byte for byte the same.
+type ResponseSealer interface {
+	SealResponse(plain []byte) ([]byte, error)
+	OpenResponse(sealed []byte) ([]byte, error)
+}
+
 // Check reports what is wrong with an agent's type: it is nil, no pointer to a struct, or
 // has a method of an optional interface's name with another signature, which would be
 // ignored.
@@ -75,11 +101,30 @@ func Check(a Agent) error {
 	for _, optional := range []reflect.Type{
 		reflect.TypeFor[Preparer](), reflect.TypeFor[TimeoutRouter](), reflect.TypeFor[EventIdentifier](),
 		reflect.TypeFor[SnapshotVersioner](), reflect.TypeFor[SnapshotMigrator](), reflect.TypeFor[TraceLinker](),
+		reflect.TypeFor[ModelTransporter](), reflect.TypeFor[ResponseRedactor](), reflect.TypeFor[ResponseSealer](),
 	} {
-		want := optional.Method(0)
-		if m, ok := v.Type().MethodByName(want.Name); ok && !v.Type().Implements(optional) {
-			return fmt.Errorf("agent: %T has a method %s that is %v without its receiver; it must be %v, or have another name",
-				a, want.Name, withoutReceiver(m.Type), want.Type)
+		if err := checkOptional(v.Type(), optional); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkOptional reports a method of an optional interface that has another signature, or
+// stands alone.
+func checkOptional(t, optional reflect.Type) error {
+	if t.Implements(optional) {
+		return nil
+	}
+	for want := range optional.Methods() {
+		m, ok := t.MethodByName(want.Name)
+		switch {
+		case !ok:
+		case withoutReceiver(m.Type) != want.Type:
+			return fmt.Errorf("agent: %v has a method %s that is %v without its receiver; it must be %v, or have another name",
+				t, want.Name, withoutReceiver(m.Type), want.Type)
+		default:
+			return fmt.Errorf("agent: %v has the method %s and not all of %v, which belong together", t, want.Name, optional)
 		}
 	}
 	return nil

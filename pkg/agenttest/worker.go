@@ -15,6 +15,7 @@ import (
 	"github.com/beamagents/beamagents-go/pkg/agent"
 	"github.com/beamagents/beamagents-go/pkg/internal/isolate"
 	"github.com/beamagents/beamagents-go/pkg/memory"
+	"github.com/beamagents/beamagents-go/pkg/modelcall"
 	"github.com/beamagents/beamagents-go/pkg/replay"
 	runtimepb "github.com/beamagents/beamagents-go/proto/beam_agents/runtime/v1"
 	pb "github.com/beamagents/beamagents-go/proto/beam_agents/v1"
@@ -52,14 +53,15 @@ func (b *build) start(t testing.TB) (*worker, error) {
 	if err != nil {
 		return nil, err
 	}
-	if p, ok := a.(agent.Preparer); ok {
-		if err := p.Setup(t.Context()); err != nil {
-			return nil, fmt.Errorf("the Setup of the agent: %w", err)
-		}
+	transport, err := agent.Prepare(t.Context(), a)
+	if err != nil {
+		return nil, fmt.Errorf("the Setup of the agent: %w", err)
 	}
 	p := b.params
 	p.Agent = a
-	return &worker{t: t, build: b, rules: p.Rules(), limit: p.ActivationTimeout.Truncate(time.Millisecond)}, nil
+	rules := p.Rules()
+	rules.Process = modelcall.NewProcess(modelcall.Options{MaxCalls: p.MaxModelCalls, NoMemo: p.NoModelMemo, Transport: transport})
+	return &worker{t: t, build: b, rules: rules, limit: p.ActivationTimeout.Truncate(time.Millisecond)}, nil
 }
 
 // call runs code of the agent as RunAgent does.

@@ -177,10 +177,38 @@ func (c *Cache) Get(key string) ([]byte, bool) {
 	return append([]byte(nil), e.Response...), true
 }
 
+// Peek is [Cache.Get] that changes nothing: the entry keeps its place and its stamp. The
+// response is the cache's own.
+func (c *Cache) Peek(key string) ([]byte, bool) {
+	i := c.find(key)
+	if i < 0 || c.expired(c.blob.Entries[i]) || c.blob.Entries[i].DigestOnly {
+		return nil, false
+	}
+	return c.blob.Entries[i].Response, true
+}
+
+// Keys are the keys of all whole responses that have not expired, the least recently used
+// first.
+func (c *Cache) Keys() (keys []string) {
+	for _, e := range c.blob.Entries {
+		if !e.DigestOnly && !c.expired(e) {
+			keys = append(keys, e.CacheKey)
+		}
+	}
+	return keys
+}
+
 // Put stores a copy of the response of key, in place of an entry that the key has, as
 // the most recent one and created now. It removes what is expired and evicts others
 // until the caps are kept. The error wraps ErrKey; then nothing has changed.
 func (c *Cache) Put(key string, response []byte) (Stored, error) {
+	return c.PutRecord(key, response, sha256.Sum256(response))
+}
+
+// PutRecord is [Cache.Put] of a response in a stored form, such as a compressed one.
+// Content is the sha256 of what the record was made from: it is what is kept and compared
+// where the record is too large.
+func (c *Cache) PutRecord(key string, response []byte, content [sha256.Size]byte) (Stored, error) {
 	if err := checkKey(key); err != nil {
 		return Stored{}, err
 	}
@@ -190,7 +218,7 @@ func (c *Cache) Put(key string, response []byte) (Stored, error) {
 	}
 	var stored Stored
 	if c.alone(e) > MaxBlobBytes {
-		stored.DigestOnly, e.DigestOnly, e.Response = true, true, nil
+		stored.DigestOnly, e.DigestOnly, e.Response, e.ResponseDigest = true, true, nil, content[:]
 	} else {
 		e.Response = append([]byte(nil), response...)
 	}
@@ -203,7 +231,7 @@ func (c *Cache) Put(key string, response []byte) (Stored, error) {
 			return false
 		}
 		// What is not as long as a digest is none, and says nothing.
-		stored.Differs = old.DigestOnly && len(old.ResponseDigest) == len(digest) && !bytes.Equal(old.ResponseDigest, digest[:])
+		stored.Differs = old.DigestOnly && len(old.ResponseDigest) == len(content) && !bytes.Equal(old.ResponseDigest, content[:])
 		return true
 	})
 	entries = append(entries, e)

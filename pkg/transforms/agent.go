@@ -67,6 +67,17 @@ type AgentParams struct {
 	// MaxActivationsPerHour bounds the activations of a key in an hour of event time; 0 is
 	// no limit. An event or an answer beyond it is a dead letter budget_exceeded.
 	MaxActivationsPerHour int
+	// MaxTokens bounds the tokens of the model responses of an activation, those from the
+	// replay cache included; 0 is no limit. An activation beyond it is a dead letter
+	// budget_exceeded.
+	MaxTokens int64
+	// MaxModelCalls bounds the model calls of a worker process that are in flight at once, 1
+	// to 4,096; 0 is 64. A provider that answers with status 429 or 529, or with 503 and
+	// Retry-After, stops all of them for a moment.
+	MaxModelCalls int
+	// NoModelMemo makes a bundle that is retried in the same worker process repeat its model
+	// calls. By default the process remembers up to 32 MiB of responses.
+	NoModelMemo bool
 	// HoldWatermark holds the output watermark at the deadline of the earliest suspension,
 	// so that what a timeout emits is not late. By default nothing is held: a suspension of
 	// days does not stop the windows downstream, and the output of a timeout may be late.
@@ -82,7 +93,8 @@ func (p AgentParams) common() (activation.AgentParams, error) {
 		Name: p.Name, Agent: p.Agent, ActivationTimeout: p.ActivationTimeout, TTL: p.TTL, WhileSuspended: p.WhileSuspended,
 		MaxDeferred: p.MaxDeferred, MaxDeferredBytes: p.MaxDeferredBytes, MaxIntents: p.MaxIntents,
 		MaxOutputBytes: p.MaxOutputBytes, MaxSnapshotBytes: p.MaxSnapshotBytes,
-		MaxActivationsPerHour: p.MaxActivationsPerHour, MeasureDurations: p.MeasureDurations,
+		MaxActivationsPerHour: p.MaxActivationsPerHour, MaxTokens: p.MaxTokens, MaxModelCalls: p.MaxModelCalls,
+		NoModelMemo: p.NoModelMemo, MeasureDurations: p.MeasureDurations,
 	}.WithDefaults()
 }
 
@@ -201,6 +213,7 @@ func newRunAgentFn(params AgentParams) (*beamagentsRunAgentFn, error) {
 		MaxDeferred: p.MaxDeferred, MaxDeferredBytes: p.MaxDeferredBytes,
 		MaxIntents: p.MaxIntents, MaxOutputBytes: p.MaxOutputBytes,
 		MaxSnapshotBytes: p.MaxSnapshotBytes, MaxActivationsPerHour: p.MaxActivationsPerHour,
+		MaxTokens: p.MaxTokens, MaxModelCalls: p.MaxModelCalls, NoModelMemo: p.NoModelMemo,
 		HoldWatermark: params.HoldWatermark, MeasureDurations: p.MeasureDurations,
 	}, nil
 }

@@ -96,7 +96,7 @@ func newBenchBundle(b *testing.B, a agent.Agent, concurrency int, sdk bool) *ben
 	if err := json.Unmarshal(encoded, k.fn); err != nil {
 		b.Fatal(err)
 	}
-	if err := k.fn.Setup(); err != nil {
+	if err := k.fn.Setup(context.Background()); err != nil {
 		b.Fatal(err)
 	}
 	if k.kit, err = beamtest.New(k.fn); err != nil {

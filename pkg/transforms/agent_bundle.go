@@ -41,6 +41,7 @@ const (
 // leaves its timers to the tag wake.
 type agentBundle struct {
 	host     *agentHost
+	scope    string // of model calls
 	sessions map[string]*agentSession
 	order    []*agentSession // by first element
 	ctx      context.Context //nolint:containedctx // it is the bundle's own
@@ -387,6 +388,9 @@ func (s *agentSession) emit(ctx context.Context, out agentOutputs) {
 	for _, ms := range s.spent {
 		activationMS.Update(ctx, ms)
 	}
+	for _, sample := range s.samples {
+		agentDistributions[sample.Name].Update(ctx, sample.Value)
+	}
 	for _, e := range s.effects {
 		at := mtime.FromMilliseconds(e.AtMS)
 		switch {
@@ -413,5 +417,5 @@ func (s *agentSession) emit(ctx context.Context, out agentOutputs) {
 			softCapWarnings.Inc(ctx, 1)
 		}
 	}
-	s.counts, s.spent, s.effects, s.left = nil, nil, nil, 0
+	s.counts, s.spent, s.samples, s.effects, s.left = nil, nil, nil, nil, 0
 }

@@ -3,11 +3,13 @@ package transforms
 import (
 	"context"
 	"encoding/json"
+	"strings"
 
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
 	beamstate "github.com/apache/beam/sdks/v2/go/pkg/beam/core/state"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/core/timers"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"
+	"google.golang.org/grpc/metadata"
 
 	"github.com/beamagents/beamagents-go/pkg/state"
 	pb "github.com/beamagents/beamagents-go/proto/beam_agents/v1"
@@ -54,9 +56,13 @@ type beamagentsRunAgentFn struct {
 	MaxIntents, MaxOutputBytes      int
 	MaxSnapshotBytes                int
 	MaxActivationsPerHour           int
+	MaxTokens                       int64
+	MaxModelCalls                   int
+	NoModelMemo                     bool
 	HoldWatermark, MeasureDurations bool
 
 	host   *agentHost
+	scope  string // of model calls: the worker of a job
 	bundle *agentBundle
 }
 
@@ -70,9 +76,17 @@ type agentOutputs struct {
 }
 
 // Setup makes the agent ready, once in a worker process.
-func (f *beamagentsRunAgentFn) Setup() (err error) {
+func (f *beamagentsRunAgentFn) Setup(ctx context.Context) (err error) {
 	f.host, err = hostOf(f)
+	f.scope = workerOf(ctx)
 	return err
+}
+
+// workerOf is the id of the worker, which the SDK hands over in the metadata of its calls.
+// Several jobs may run in one process, each with workers of its own.
+func workerOf(ctx context.Context) string {
+	md, _ := metadata.FromOutgoingContext(ctx)
+	return strings.Join(md.Get("worker_id"), " ")
 }
 
 // StartBundle forgets what a bundle that failed has left.
@@ -82,6 +96,7 @@ func (f *beamagentsRunAgentFn) StartBundle(
 ) {
 	f.bundle.cancelled()
 	f.bundle = newAgentBundle(f.host)
+	f.bundle.scope = f.scope
 }
 
 // ProcessElement runs an activation, unless the envelope asks for none.

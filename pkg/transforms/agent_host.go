@@ -12,6 +12,7 @@ import (
 	"github.com/beamagents/beamagents-go/pkg/activation"
 	"github.com/beamagents/beamagents-go/pkg/agent"
 	"github.com/beamagents/beamagents-go/pkg/internal/isolate"
+	"github.com/beamagents/beamagents-go/pkg/modelcall"
 )
 
 // agentHost is an agent in a worker process: one value for all bundles.
@@ -22,6 +23,7 @@ type agentHost struct {
 	concurrency int
 	slots       chan struct{} // one for each activation that runs
 	hold        bool          // HoldWatermark
+	calls       modelcall.Options
 
 	ready sync.Mutex
 	setUp bool
@@ -71,8 +73,9 @@ func newAgentHost(f *beamagentsRunAgentFn) (*agentHost, error) {
 			Name: f.Name, Agent: a, TTLMS: f.TTLMS,
 			MaxDeferred: f.MaxDeferred, MaxDeferredBytes: int64(f.MaxDeferredBytes), MaxIntents: f.MaxIntents,
 			MaxOutputBytes: f.MaxOutputBytes, MaxSnapshotBytes: f.MaxSnapshotBytes,
-			MaxActivationsPerHour: f.MaxActivationsPerHour, MeasureDurations: f.MeasureDurations,
+			MaxActivationsPerHour: f.MaxActivationsPerHour, MaxTokens: f.MaxTokens, MeasureDurations: f.MeasureDurations,
 		},
+		calls: modelcall.Options{MaxCalls: f.MaxModelCalls, NoMemo: f.NoModelMemo},
 		limit: time.Duration(f.TimeoutMS) * time.Millisecond, concurrency: f.Concurrency,
 		slots: make(chan struct{}, f.Concurrency), hold: f.HoldWatermark,
 	}
@@ -86,17 +89,22 @@ func newAgentHost(f *beamagentsRunAgentFn) (*agentHost, error) {
 func (h *agentHost) prepare() error {
 	h.ready.Lock()
 	defer h.ready.Unlock()
-	p, ok := h.Agent.(agent.Preparer)
-	if h.setUp || !ok {
+	if h.setUp {
 		return nil
 	}
 	var err error
-	switch result, text := isolate.Run(context.Background(), 0, func(ctx context.Context) { err = p.Setup(ctx) }); result {
+	switch result, text := isolate.Run(context.Background(), 0, func(ctx context.Context) {
+		h.calls.Transport, err = agent.Prepare(ctx, h.Agent)
+	}); result {
 	case isolate.Panicked:
 		return fmt.Errorf("panic: %s", text)
 	case isolate.Exited:
 		return errors.New("it called runtime.Goexit")
 	}
-	h.setUp = err == nil
-	return err
+	if err != nil {
+		return err
+	}
+	h.Process = modelcall.NewProcess(h.calls)
+	h.setUp = true
+	return nil
 }

@@ -86,7 +86,7 @@ func (k *agentKit) renew() {
 	if err := json.Unmarshal(b, k.fn); err != nil {
 		k.t.Fatal(err)
 	}
-	if err := k.fn.Setup(); err != nil {
+	if err := k.fn.Setup(context.Background()); err != nil {
 		k.t.Fatal(err)
 	}
 }

@@ -65,9 +65,10 @@ type agentSession struct {
 	effects []activation.Effect
 	counts  []agentCount
 	spent   []int64 // ms of activations
-	left    int     // activations that ignore the end of their time
-	held    int64   // bytes that count for the bundle
-	cells   int64   // bytes of them that are state
+	samples []activation.Sample
+	left    int   // activations that ignore the end of their time
+	held    int64 // bytes that count for the bundle
+	cells   int64 // bytes of them that are state
 }
 
 // agentCount is by how much a counter grows.
@@ -199,11 +200,12 @@ func (s *agentSession) take(in agentInput) (err error) {
 	defer s.mu.Unlock()
 	s.effects = append(s.effects, step.Effects...)
 	s.spent = append(s.spent, step.DurationsMS...)
+	s.samples = append(s.samples, step.Samples...)
 	for _, name := range step.Counters {
 		s.count(name)
 	}
 	s.rest = step.Rest
-	s.hold(more + int64(8*len(step.DurationsMS)) - in.bytes() + s.grown())
+	s.hold(more + int64(8*len(step.DurationsMS)+24*len(step.Samples)) - in.bytes() + s.grown())
 	return nil
 }
 
@@ -254,6 +256,7 @@ func (s *agentSession) open() error {
 	s.k = activation.Key{
 		Entity: s.key, Control: control, Deferred: &s.deferred,
 		Memory: s.openMemory, Cache: s.openCache, Stored: s.stored, Call: s.call, Measure: s.measure,
+		Scope: s.bundle.scope,
 	}
 	if due, ok := activation.Deadline(control); ok {
 		s.armedMS = due

@@ -358,7 +358,7 @@ func TestAgentSetup(t *testing.T) {
 			t.Fatal(err)
 		}
 		for try := range 5 {
-			err := fn.Setup()
+			err := fn.Setup(t.Context())
 			if failed := err != nil; failed != (try < 2) || failed && !strings.HasSuffix(err.Error(), want) {
 				t.Errorf("%s, try %d: %v", how, try, err)
 			}

@@ -51,6 +51,14 @@ var (
 		return counters
 	}()
 
+	agentDistributions = func() map[string]beam.Distribution {
+		distributions := map[string]beam.Distribution{}
+		for _, name := range activation.Distributions() {
+			distributions[name] = beam.NewDistribution(MetricsNamespace, name)
+		}
+		return distributions
+	}()
+
 	errorsByReason = func() map[deadletter.Reason]beam.Counter {
 		counters := map[deadletter.Reason]beam.Counter{}
 		for _, r := range deadletter.Reasons() {

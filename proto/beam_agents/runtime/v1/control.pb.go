@@ -286,6 +286,224 @@ func (x *DeferredEvent) GetEnvelope() *v1.AgentEnvelope {
 	return nil
 }
 
+// StoredResponse is the answer to a model call, as an entry of the replay cache holds it
+// in its field response. It only ever gains fields.
+type StoredResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The status of the HTTP response; 0 for a call that was not made over HTTP.
+	Status uint32 `protobuf:"varint,1,opt,name=status,proto3" json:"status,omitempty"`
+	// Those of its headers that say what the body is, and the provider's request id. No
+	// other header is stored.
+	Headers []*StoredHeader `protobuf:"bytes,2,rep,name=headers,proto3" json:"headers,omitempty"`
+	// What the agent was given. If deflated, it is compressed (RFC 1951). If sealed, that was
+	// then put through the method SealResponse of the agent.
+	Body     []byte `protobuf:"bytes,3,opt,name=body,proto3" json:"body,omitempty"`
+	Deflated bool   `protobuf:"varint,4,opt,name=deflated,proto3" json:"deflated,omitempty"`
+	Sealed   bool   `protobuf:"varint,5,opt,name=sealed,proto3" json:"sealed,omitempty"`
+	// The length of the body before both.
+	BodyBytes int64 `protobuf:"varint,6,opt,name=body_bytes,json=bodyBytes,proto3" json:"body_bytes,omitempty"`
+	// The number of the activation that made the call.
+	Seq int64 `protobuf:"varint,7,opt,name=seq,proto3" json:"seq,omitempty"`
+	// What the request was made of, so that a request that differs can be explained: a hash
+	// of each part. At most 64.
+	Request       []*RequestPart `protobuf:"bytes,8,rep,name=request,proto3" json:"request,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StoredResponse) Reset() {
+	*x = StoredResponse{}
+	mi := &file_beam_agents_runtime_v1_control_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StoredResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StoredResponse) ProtoMessage() {}
+
+func (x *StoredResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_beam_agents_runtime_v1_control_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StoredResponse.ProtoReflect.Descriptor instead.
+func (*StoredResponse) Descriptor() ([]byte, []int) {
+	return file_beam_agents_runtime_v1_control_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *StoredResponse) GetStatus() uint32 {
+	if x != nil {
+		return x.Status
+	}
+	return 0
+}
+
+func (x *StoredResponse) GetHeaders() []*StoredHeader {
+	if x != nil {
+		return x.Headers
+	}
+	return nil
+}
+
+func (x *StoredResponse) GetBody() []byte {
+	if x != nil {
+		return x.Body
+	}
+	return nil
+}
+
+func (x *StoredResponse) GetDeflated() bool {
+	if x != nil {
+		return x.Deflated
+	}
+	return false
+}
+
+func (x *StoredResponse) GetSealed() bool {
+	if x != nil {
+		return x.Sealed
+	}
+	return false
+}
+
+func (x *StoredResponse) GetBodyBytes() int64 {
+	if x != nil {
+		return x.BodyBytes
+	}
+	return 0
+}
+
+func (x *StoredResponse) GetSeq() int64 {
+	if x != nil {
+		return x.Seq
+	}
+	return 0
+}
+
+func (x *StoredResponse) GetRequest() []*RequestPart {
+	if x != nil {
+		return x.Request
+	}
+	return nil
+}
+
+type StoredHeader struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Value         string                 `protobuf:"bytes,2,opt,name=value,proto3" json:"value,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StoredHeader) Reset() {
+	*x = StoredHeader{}
+	mi := &file_beam_agents_runtime_v1_control_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StoredHeader) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StoredHeader) ProtoMessage() {}
+
+func (x *StoredHeader) ProtoReflect() protoreflect.Message {
+	mi := &file_beam_agents_runtime_v1_control_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StoredHeader.ProtoReflect.Descriptor instead.
+func (*StoredHeader) Descriptor() ([]byte, []int) {
+	return file_beam_agents_runtime_v1_control_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *StoredHeader) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *StoredHeader) GetValue() string {
+	if x != nil {
+		return x.Value
+	}
+	return ""
+}
+
+type RequestPart struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// method, url, headers, body, or a member of a body that is JSON, such as
+	// body.messages[1].
+	Path string `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
+	// The first 4 bytes of the sha256 of the part's canonical JSON, as a little-endian number.
+	Digest        uint32 `protobuf:"fixed32,2,opt,name=digest,proto3" json:"digest,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RequestPart) Reset() {
+	*x = RequestPart{}
+	mi := &file_beam_agents_runtime_v1_control_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RequestPart) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RequestPart) ProtoMessage() {}
+
+func (x *RequestPart) ProtoReflect() protoreflect.Message {
+	mi := &file_beam_agents_runtime_v1_control_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RequestPart.ProtoReflect.Descriptor instead.
+func (*RequestPart) Descriptor() ([]byte, []int) {
+	return file_beam_agents_runtime_v1_control_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *RequestPart) GetPath() string {
+	if x != nil {
+		return x.Path
+	}
+	return ""
+}
+
+func (x *RequestPart) GetDigest() uint32 {
+	if x != nil {
+		return x.Digest
+	}
+	return 0
+}
+
 var File_beam_agents_runtime_v1_control_proto protoreflect.FileDescriptor
 
 const file_beam_agents_runtime_v1_control_proto_rawDesc = "" +
@@ -317,7 +535,23 @@ const file_beam_agents_runtime_v1_control_proto_rawDesc = "" +
 	"drainNowMs\"d\n" +
 	"\rDeferredEvent\x12\x18\n" +
 	"\aarrival\x18\x01 \x01(\x03R\aarrival\x129\n" +
-	"\benvelope\x18\x02 \x01(\v2\x1d.beam_agents.v1.AgentEnvelopeR\benvelopeBVZTgithub.com/beamagents/beamagents-go/proto/beam_agents/runtime/v1;beamagentsruntimepbb\x06proto3"
+	"\benvelope\x18\x02 \x01(\v2\x1d.beam_agents.v1.AgentEnvelopeR\benvelope\"\xa0\x02\n" +
+	"\x0eStoredResponse\x12\x16\n" +
+	"\x06status\x18\x01 \x01(\rR\x06status\x12>\n" +
+	"\aheaders\x18\x02 \x03(\v2$.beam_agents.runtime.v1.StoredHeaderR\aheaders\x12\x12\n" +
+	"\x04body\x18\x03 \x01(\fR\x04body\x12\x1a\n" +
+	"\bdeflated\x18\x04 \x01(\bR\bdeflated\x12\x16\n" +
+	"\x06sealed\x18\x05 \x01(\bR\x06sealed\x12\x1d\n" +
+	"\n" +
+	"body_bytes\x18\x06 \x01(\x03R\tbodyBytes\x12\x10\n" +
+	"\x03seq\x18\a \x01(\x03R\x03seq\x12=\n" +
+	"\arequest\x18\b \x03(\v2#.beam_agents.runtime.v1.RequestPartR\arequest\"8\n" +
+	"\fStoredHeader\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value\"9\n" +
+	"\vRequestPart\x12\x12\n" +
+	"\x04path\x18\x01 \x01(\tR\x04path\x12\x16\n" +
+	"\x06digest\x18\x02 \x01(\aR\x06digestBVZTgithub.com/beamagents/beamagents-go/proto/beam_agents/runtime/v1;beamagentsruntimepbb\x06proto3"
 
 var (
 	file_beam_agents_runtime_v1_control_proto_rawDescOnce sync.Once
@@ -331,23 +565,28 @@ func file_beam_agents_runtime_v1_control_proto_rawDescGZIP() []byte {
 	return file_beam_agents_runtime_v1_control_proto_rawDescData
 }
 
-var file_beam_agents_runtime_v1_control_proto_msgTypes = make([]protoimpl.MessageInfo, 2)
+var file_beam_agents_runtime_v1_control_proto_msgTypes = make([]protoimpl.MessageInfo, 5)
 var file_beam_agents_runtime_v1_control_proto_goTypes = []any{
 	(*KeyControl)(nil),       // 0: beam_agents.runtime.v1.KeyControl
 	(*DeferredEvent)(nil),    // 1: beam_agents.runtime.v1.DeferredEvent
-	(*v1.Continuation)(nil),  // 2: beam_agents.v1.Continuation
-	(*v1.ToolIntent)(nil),    // 3: beam_agents.v1.ToolIntent
-	(*v1.AgentEnvelope)(nil), // 4: beam_agents.v1.AgentEnvelope
+	(*StoredResponse)(nil),   // 2: beam_agents.runtime.v1.StoredResponse
+	(*StoredHeader)(nil),     // 3: beam_agents.runtime.v1.StoredHeader
+	(*RequestPart)(nil),      // 4: beam_agents.runtime.v1.RequestPart
+	(*v1.Continuation)(nil),  // 5: beam_agents.v1.Continuation
+	(*v1.ToolIntent)(nil),    // 6: beam_agents.v1.ToolIntent
+	(*v1.AgentEnvelope)(nil), // 7: beam_agents.v1.AgentEnvelope
 }
 var file_beam_agents_runtime_v1_control_proto_depIdxs = []int32{
-	2, // 0: beam_agents.runtime.v1.KeyControl.continuation:type_name -> beam_agents.v1.Continuation
-	3, // 1: beam_agents.runtime.v1.KeyControl.pending:type_name -> beam_agents.v1.ToolIntent
-	4, // 2: beam_agents.runtime.v1.DeferredEvent.envelope:type_name -> beam_agents.v1.AgentEnvelope
-	3, // [3:3] is the sub-list for method output_type
-	3, // [3:3] is the sub-list for method input_type
-	3, // [3:3] is the sub-list for extension type_name
-	3, // [3:3] is the sub-list for extension extendee
-	0, // [0:3] is the sub-list for field type_name
+	5, // 0: beam_agents.runtime.v1.KeyControl.continuation:type_name -> beam_agents.v1.Continuation
+	6, // 1: beam_agents.runtime.v1.KeyControl.pending:type_name -> beam_agents.v1.ToolIntent
+	7, // 2: beam_agents.runtime.v1.DeferredEvent.envelope:type_name -> beam_agents.v1.AgentEnvelope
+	3, // 3: beam_agents.runtime.v1.StoredResponse.headers:type_name -> beam_agents.runtime.v1.StoredHeader
+	4, // 4: beam_agents.runtime.v1.StoredResponse.request:type_name -> beam_agents.runtime.v1.RequestPart
+	5, // [5:5] is the sub-list for method output_type
+	5, // [5:5] is the sub-list for method input_type
+	5, // [5:5] is the sub-list for extension type_name
+	5, // [5:5] is the sub-list for extension extendee
+	0, // [0:5] is the sub-list for field type_name
 }
 
 func init() { file_beam_agents_runtime_v1_control_proto_init() }
@@ -361,7 +600,7 @@ func file_beam_agents_runtime_v1_control_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_beam_agents_runtime_v1_control_proto_rawDesc), len(file_beam_agents_runtime_v1_control_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   2,
+			NumMessages:   5,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -44,6 +44,21 @@ message KeyControl
 message DeferredEvent
   1 arrival int64
   2 envelope beam_agents.v1.AgentEnvelope
+message StoredResponse
+  1 status uint32
+  2 headers repeated StoredHeader
+  3 body bytes
+  4 deflated bool
+  5 sealed bool
+  6 body_bytes int64
+  7 seq int64
+  8 request repeated RequestPart
+message StoredHeader
+  1 name string
+  2 value string
+message RequestPart
+  1 path string
+  2 digest fixed32
 `
 
 var today = runtimepb.File_beam_agents_runtime_v1_control_proto

@@ -1,0 +1,141 @@
+package activation
+
+import (
+	"errors"
+	"strconv"
+	"strings"
+
+	"github.com/beamagents/beamagents-go/pkg/agent"
+	"github.com/beamagents/beamagents-go/pkg/intent"
+	"github.com/beamagents/beamagents-go/pkg/modelcall"
+	"github.com/beamagents/beamagents-go/pkg/replay"
+	pb "github.com/beamagents/beamagents-go/proto/beam_agents/v1"
+)
+
+// calls prepares the model calls of an attempt. The cache is that of the key, if the attempt
+// opens it.
+func (s *stepper) calls(a *attempt, start *agent.Start, measured func() int64) (cache func() *replay.Cache) {
+	var opened *replay.Cache
+	start.Calls = modelcall.Config{
+		Attempt: uint32(s.resumes(a)), //nolint:gosec // an activation is not resumed as often as that
+		Scope:   s.k.Scope, Process: s.Process, Hooks: hooksOf(s.Agent), MaxTokens: s.MaxTokens, Elapsed: measured,
+		Cache: func() (*replay.Cache, error) {
+			c, err := s.k.Cache()
+			if err != nil {
+				return nil, err
+			}
+			c.SetNow(a.now)
+			opened = c
+			return c, nil
+		},
+		Try: func() []byte {
+			if a.env == nil {
+				return []byte(timerInput(a))
+			}
+			input, err := marshal(a.env)
+			if err != nil {
+				return nil // such an envelope is the input of no attempt
+			}
+			return input
+		},
+	}
+	return func() *replay.Cache { return opened }
+}
+
+func hooksOf(a agent.Agent) (hooks modelcall.Hooks) {
+	if r, ok := a.(agent.ResponseRedactor); ok {
+		hooks.Redact = r.RedactResponse
+	}
+	if r, ok := a.(agent.ResponseSealer); ok {
+		hooks.Seal, hooks.Open = r.SealResponse, r.OpenResponse
+	}
+	return hooks
+}
+
+// countCalls counts what an attempt has called, whether it succeeds or not: a provider has
+// been paid.
+func (s *stepper) countCalls(left modelcall.Left, tookMS int64) {
+	var spent int64
+	for _, c := range left.Calls {
+		spent += c.DurationMS
+		if c.Hit {
+			s.count(LLMCacheHits)
+			continue
+		}
+		s.count(LLMCalls)
+		if c.Usage.Known {
+			s.sample(Tokens, c.Usage.Input+c.Usage.Output)
+			s.sample(PromptTokens, c.Usage.Input)
+			s.sample(CompletionTokens, c.Usage.Output)
+		}
+	}
+	if len(left.Calls) > 0 {
+		s.sample(LLMMS, spent)
+	}
+	s.sample(OverheadMS, max(tookMS-spent, 0))
+	for range left.NotStored {
+		s.count(LLMNotStored)
+	}
+	for range left.Diverged {
+		s.count(ReplayDivergences)
+	}
+}
+
+func (s *stepper) sample(name string, value int64) {
+	s.out.Samples = append(s.out.Samples, Sample{name, value})
+}
+
+// commitCalls stores the responses of an attempt that succeeded. One that failed stores
+// nothing.
+func (s *stepper) commitCalls(left *modelcall.Left, cache func() *replay.Cache) error {
+	if len(left.Calls) == 0 {
+		return nil
+	}
+	c := cache()
+	if c == nil {
+		return errors.New("activation: model calls without a replay cache")
+	}
+	if err := left.Commit(c); err != nil {
+		return err
+	}
+	for _, call := range left.Calls {
+		if call.Differs {
+			s.count(ReplayDifferences)
+		}
+	}
+	return nil
+}
+
+// calls are the trace events of the model calls, in the order of their cache keys.
+func (t tracer) calls(parent [8]byte, staged agent.Staged, entry uint32, resumes int64) {
+	for _, c := range staged.Calls.Calls {
+		attributes := c.Attributes()
+		if t.s.MeasureDurations {
+			attributes["beam_agents.duration_ms"] = strconv.FormatInt(c.DurationMS, 10)
+			attributes["beam_agents.offset_ms"] = strconv.FormatInt(c.StartMS, 10)
+		}
+		role, step := intent.RoleOf(pb.TraceEvent_LLM_CALL), entry
+		if number, ok := staged.CallSteps[c.Key]; ok {
+			step = number
+		}
+		span := intent.SpanID(t.s.k.Entity, t.seq, role, step)
+		if c.HTTP {
+			// These have no step. A resume may make the same request again.
+			span = intent.SpanID(t.s.k.Entity, t.seq, role+"."+c.Key, uint32(resumes)) //nolint:gosec // as above
+		}
+		t.emit(&pb.TraceEvent{EventType: pb.TraceEvent_LLM_CALL, StepIndex: step, Attributes: attributes}, span, parent)
+	}
+}
+
+// withoutSecrets is a failure whose text shows no credential of a request. An error of an
+// HTTP client shows the URL.
+func withoutSecrets(f *Failure, secrets []string) *Failure {
+	if len(secrets) == 0 {
+		return f
+	}
+	hidden := *f
+	for _, secret := range secrets {
+		hidden.Text = strings.ReplaceAll(hidden.Text, secret, "[hidden]")
+	}
+	return &hidden
+}

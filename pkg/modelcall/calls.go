@@ -1,0 +1,467 @@
+package modelcall
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/beamagents/beamagents-go/pkg/replay"
+	runtimepb "github.com/beamagents/beamagents-go/proto/beam_agents/runtime/v1"
+)
+
+// ErrTokenBudget: the responses of an activation have more tokens than its budget. The call
+// that exceeds the budget fails, and so does every call after it.
+var ErrTokenBudget = errors.New("the token budget is exceeded")
+
+// Config is what a runtime knows when an activation begins.
+type Config struct {
+	Key     []byte
+	Seq     int64
+	Attempt uint32 // how often the activation was resumed
+	// Try returns what is the same for each try of one attempt, and for nothing else.
+	Try func() []byte
+	// Scope is what separates jobs, and agents, that share a process.
+	Scope string
+
+	// Cache opens the replay cache of the key, at the time of the activation. Its error is the
+	// runtime's: it fails the bundle. Nil is a cache that is empty.
+	Cache     func() (*replay.Cache, error)
+	Process   *Process // nil is one that nobody shares
+	Hooks     Hooks
+	MaxTokens int64 // 0 is no limit
+	// Elapsed tells how long the activation has been running, in ms. Nil is always 0.
+	Elapsed func() int64
+	// Ended is the error of a call after the activation.
+	Ended error
+}
+
+// Calls are the model calls of one activation. Several goroutines may use it at once.
+type Calls struct {
+	Config
+
+	scope  scope
+	prefix string
+	try    string
+	ctx    context.Context //nolint:containedctx // it ends with the activation
+	cancel context.CancelFunc
+
+	mu       sync.Mutex
+	cache    *replay.Cache
+	slots    map[string]map[uint32]bool // repetitions that are in use, by the key of the first
+	done     []Call
+	misses   []miss
+	arrivals int
+	tokens   int64
+	err      error // of the budget
+	stateErr error
+	ended    bool
+	left     Left // what is counted on the way
+	secrets  []string
+}
+
+// Begin starts the model calls of an activation.
+func Begin(c Config) *Calls {
+	if c.Process == nil {
+		c.Process = NewProcess(Options{NoMemo: true})
+	}
+	if c.Cache == nil {
+		c.Cache = func() (*replay.Cache, error) { return replay.New(nil, 0), nil }
+	}
+	if c.Elapsed == nil {
+		c.Elapsed = func() int64 { return 0 }
+	}
+	if c.Ended == nil {
+		c.Ended = errors.New("modelcall: the activation has ended")
+	}
+	if c.Try == nil {
+		c.Try = func() []byte { return nil }
+	}
+	calls := &Calls{Config: c, scope: scope{c.Key, c.Seq, c.Attempt}, prefix: c.Scope + "\x00", slots: map[string]map[uint32]bool{}}
+	sum := sha256.New()
+	fmt.Fprintf(sum, "%q %x %d %d %x", c.Scope, c.Key, c.Seq, c.Attempt, c.Try())
+	calls.try = hex.EncodeToString(sum.Sum(nil))
+	calls.ctx, calls.cancel = context.WithCancel(context.Background())
+	return calls
+}
+
+// Call is a model call that has succeeded.
+type Call struct {
+	Key    string // the cache key
+	HTTP   bool
+	Hit    bool // answered from the replay cache
+	Usage  Usage
+	Server Server
+	// StartMS is when the call began, in ms since the start of the activation, and
+	// DurationMS how long it took.
+	StartMS, DurationMS int64
+	// Differs: only the digest of an earlier response was stored, and this response is
+	// another one. Set by [Left.Commit].
+	Differs bool
+
+	record *record // nil for a hit, and for what is not stored
+	number int     // in the order of the requests
+}
+
+// Left is what the model calls of an activation have left.
+type Left struct {
+	Calls []Call // sorted by cache key
+	// NotStored counts responses that could not be stored: too long, or refused by a hook.
+	NotStored int
+	// Diverged says which requests differ from those that an earlier try, or an attempt before
+	// the last suspension, has made in their place, and in what. One text for each.
+	Diverged []string
+	// Err is ErrTokenBudget, or nil. It fails the activation.
+	Err error
+	// StateErr is the error of Config.Cache, and fails the bundle.
+	StateErr error
+	// Secrets are the credentials that the requests had, the longest first. No text of the
+	// agent may show them.
+	Secrets []string
+}
+
+// End ends the calls: those that are running are cancelled, and none starts.
+func (c *Calls) End() Left {
+	c.cancel()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.ended {
+		c.ended = true
+		c.left.Err, c.left.StateErr = c.err, c.stateErr
+		c.left.Calls = c.done
+		slices.SortFunc(c.left.Calls, func(a, b Call) int { return strings.Compare(a.Key, b.Key) })
+		c.left.Diverged = c.diverged()
+		slices.SortFunc(c.secrets, func(a, b string) int { return cmp.Or(len(b)-len(a), strings.Compare(a, b)) })
+		c.left.Secrets = slices.Compact(c.secrets)
+	}
+	return c.left
+}
+
+// Commit stores what the calls have left in the cache that [Config].Cache opened, at the
+// time that it has, in the order of the cache keys.
+func (l *Left) Commit(c *replay.Cache) error {
+	for i := range l.Calls {
+		call := &l.Calls[i]
+		if call.Hit {
+			c.Get(call.Key) // it was used
+			continue
+		}
+		if call.record == nil {
+			continue
+		}
+		stored, err := c.PutRecord(call.Key, call.record.encoded, call.record.content)
+		if err != nil {
+			return fmt.Errorf("modelcall: %w", err)
+		}
+		call.Differs = stored.Differs
+	}
+	return nil
+}
+
+// turn is a call that was admitted: one repetition of a request.
+type turn struct {
+	identity
+
+	calls   *Calls
+	base    string
+	n       uint32
+	key     string
+	number  int
+	startMS int64
+	http    bool
+	server  Server
+	settled bool
+}
+
+// admit lets a request in. The response is that of the cache or of the memo, if one has it.
+func (c *Calls) admit(id identity) (t *turn, found *response, err error) {
+	base := id.key(0)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case c.ended:
+		return nil, nil, c.Ended
+	case c.err != nil:
+		return nil, nil, c.err
+	}
+	if c.cache == nil && c.stateErr == nil {
+		switch cache, err := c.Cache(); {
+		case err == nil:
+			c.cache = cache
+		case errors.Is(err, c.Ended):
+			return nil, nil, c.Ended
+		default:
+			c.stateErr = fmt.Errorf("modelcall: open the replay cache: %w", err)
+		}
+	}
+	if c.stateErr != nil {
+		return nil, nil, c.stateErr
+	}
+	if c.slots[base] == nil {
+		c.slots[base] = map[uint32]bool{}
+	}
+	// A request that failed is no repetition: its retry takes its place.
+	var n uint32
+	for c.slots[base][n] {
+		n++
+	}
+	c.slots[base][n] = true
+	t = &turn{identity: id, calls: c, base: base, n: n, key: id.key(n), number: c.arrivals, startMS: c.Elapsed()}
+	c.arrivals++
+	if stored, ok := c.cache.Peek(t.key); ok {
+		m := new(runtimepb.StoredResponse)
+		if proto.Unmarshal(stored, m) == nil {
+			if r, err := openRecord(m, c.Hooks); err == nil {
+				return t, &r, nil
+			}
+		}
+	}
+	return t, nil, nil
+}
+
+// remembered is what an earlier try of an activation was answered, nil if nothing was.
+func (t *turn) remembered() (*response, *record) {
+	rec := t.calls.Process.memo.get(t.calls.prefix + t.key)
+	if rec == nil {
+		return nil, nil
+	}
+	r, err := openRecord(rec.message, t.calls.Hooks)
+	if err != nil {
+		return nil, nil
+	}
+	return &r, rec
+}
+
+// failed gives the repetition back.
+func (t *turn) failed() {
+	c := t.calls
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !t.settled {
+		t.settled = true
+		delete(c.slots[t.base], t.n)
+	}
+}
+
+// answered is the end of a call that has succeeded. The error is that of the budget.
+func (t *turn) answered(r response, rec *record, hit bool) error {
+	c := t.calls
+	usage := readUsage(r, t.model)
+	if !hit && rec == nil && len(r.body) <= MaxResponseBytes {
+		var err error
+		// Without the lock: hooks are the agent's code.
+		if rec, err = newRecord(r, c.Seq, t.parts(), c.Hooks); err == nil {
+			c.Process.memo.put(c.prefix, c.try, t.key, rec)
+		}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if t.settled {
+		return nil
+	}
+	t.settled = true
+	if c.ended {
+		return c.Ended
+	}
+	if !hit {
+		if rec == nil {
+			c.left.NotStored++
+		}
+		if !t.fresh {
+			c.misses = append(c.misses, miss{t.number, t.parts()})
+		}
+	}
+	c.done = append(c.done, Call{
+		Key: t.key, HTTP: t.http, Hit: hit, Usage: usage, Server: t.server, StartMS: t.startMS, DurationMS: c.Elapsed() - t.startMS,
+		record: rec, number: t.number,
+	})
+	c.tokens += usage.Input + usage.Output
+	if c.err == nil && c.MaxTokens > 0 && c.tokens > c.MaxTokens {
+		c.err = fmt.Errorf("%w: %d tokens, the limit is %d", ErrTokenBudget, c.tokens, c.MaxTokens)
+	}
+	return c.err
+}
+
+// notStored is the end of a call whose response was passed on and cannot be recorded.
+func (t *turn) notStored() error {
+	c := t.calls
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !t.settled {
+		t.settled = true
+		c.left.NotStored++
+	}
+	return c.err
+}
+
+// bound returns a context that ends with the activation, too.
+func (c *Calls) bound(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(ctx)
+	stop := context.AfterFunc(c.ctx, cancel)
+	return ctx, func() { stop(); cancel() }
+}
+
+// Request is a model call that is not made over HTTP. Messages, Tools and Params are
+// anything that canonjson takes.
+type Request struct {
+	Model                   string
+	Messages, Tools, Params any
+	Fresh                   bool
+}
+
+// Call returns the recorded response of a request, or calls the model and records what it
+// returns, under the cache key that it returns, too.
+func (c *Calls) Call(ctx context.Context, r Request, model func(context.Context) ([]byte, error)) (body []byte, key string, err error) {
+	id, err := c.scope.identifyCall(r)
+	if err != nil {
+		return nil, "", err
+	}
+	t, found, err := c.admit(id)
+	if err != nil {
+		return nil, "", err
+	}
+	defer t.failed() // also if the model panics
+	if err := ctx.Err(); err != nil {
+		return nil, "", err
+	}
+	hit, rec := found != nil, (*record)(nil)
+	if !hit {
+		found, rec = t.remembered()
+	}
+	if found == nil {
+		body, err := c.ask(ctx, model)
+		if err != nil {
+			return nil, "", c.endedOr(err)
+		}
+		found = &response{body: body}
+	}
+	if err := t.answered(*found, rec, hit); err != nil {
+		return nil, "", err
+	}
+	return found.body, t.key, nil
+}
+
+// ask calls the model when the process may.
+func (c *Calls) ask(ctx context.Context, model func(context.Context) ([]byte, error)) ([]byte, error) {
+	ctx, cancel := c.bound(ctx)
+	defer cancel()
+	if err := c.Process.acquire(ctx, ""); err != nil {
+		return nil, err
+	}
+	defer c.Process.release()
+	return model(ctx)
+}
+
+// Client returns an HTTP client whose requests replay. Several goroutines may use it.
+func (c *Calls) Client() *http.Client { return &http.Client{Transport: &transport{c}} }
+
+// miss is a request that neither the cache nor the memo has answered from an earlier attempt.
+type miss struct {
+	number int
+	parts  []*runtimepb.RequestPart
+}
+
+const (
+	maxDiverged      = 4
+	maxDivergedPaths = 4
+)
+
+// diverged compares the requests that were not answered from what was recorded with those
+// that were recorded and not asked for.
+func (c *Calls) diverged() (texts []string) {
+	if len(c.misses) == 0 || c.cache == nil {
+		return nil
+	}
+	used, hits := map[string]bool{}, 0
+	for _, call := range c.done {
+		used[call.Key] = true
+		if call.Hit {
+			hits++
+		}
+	}
+	// What an earlier try of this very attempt has asked for, this try must ask for.
+	var open [][]*runtimepb.RequestPart
+	memo := c.Process.memo.of(c.try)
+	keys := make([]string, 0, len(memo))
+	for key := range memo {
+		keys = append(keys, key)
+	}
+	slices.Sort(keys)
+	for _, key := range keys {
+		if !used[key] {
+			open = append(open, memo[key].message.GetRequest())
+		}
+	}
+	certain := len(open)
+	for _, key := range c.cache.Keys() {
+		if used[key] || memo[key] != nil || c.Attempt == 0 {
+			continue
+		}
+		stored, _ := c.cache.Peek(key)
+		m := new(runtimepb.StoredResponse)
+		if proto.Unmarshal(stored, m) == nil && m.GetSeq() == c.Seq {
+			open = append(open, m.GetRequest())
+		}
+	}
+	slices.SortFunc(c.misses, func(a, b miss) int { return a.number - b.number })
+	taken := make([]bool, len(open))
+	for _, m := range c.misses {
+		best, paths := -1, []string(nil)
+		for i, recorded := range open {
+			if taken[i] || len(recorded) > 0 && recorded[0].GetPath() == freshPart {
+				continue
+			}
+			differ := differences(recorded, m.parts)
+			if len(differ) > 0 && (best < 0 || len(differ) < len(paths)) {
+				best, paths = i, differ
+			}
+		}
+		// An agent that goes on from its snapshot asks for something new. One that runs from the
+		// top again has other answers from the cache, or asks for nearly the same.
+		if best < 0 || best >= certain && hits == 0 && len(paths) > 1 {
+			continue
+		}
+		taken[best] = true
+		if more := len(paths) - maxDivergedPaths; more > 0 {
+			paths = append(paths[:maxDivergedPaths:maxDivergedPaths], "and "+strconv.Itoa(more)+" more")
+		}
+		texts = append(texts, "request "+strconv.Itoa(m.number+1)+": "+strings.Join(paths, ", "))
+	}
+	return texts
+}
+
+// differences are the paths at which two requests differ, nil where the second one only adds
+// to the first.
+func differences(recorded, asked []*runtimepb.RequestPart) (paths []string) {
+	digests := map[string]uint32{}
+	for _, p := range recorded {
+		digests[p.GetPath()] = p.GetDigest()
+	}
+	added := []string(nil)
+	for _, p := range asked {
+		digest, ok := digests[p.GetPath()]
+		delete(digests, p.GetPath())
+		switch {
+		case !ok:
+			added = append(added, p.GetPath())
+		case digest != p.GetDigest():
+			paths = append(paths, p.GetPath())
+		}
+	}
+	for path := range digests {
+		paths = append(paths, path)
+	}
+	if len(paths) == 0 {
+		return nil
+	}
+	return slices.Sorted(slices.Values(append(paths, added...)))
+}

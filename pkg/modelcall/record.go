@@ -1,0 +1,163 @@
+package modelcall
+
+import (
+	"bytes"
+	"compress/flate"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"unicode/utf8"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/beamagents/beamagents-go/pkg/internal/isolate"
+	runtimepb "github.com/beamagents/beamagents-go/proto/beam_agents/runtime/v1"
+)
+
+// MaxResponseBytes bounds the body of a response that is recorded, in bytes. A longer one
+// reaches the agent and is not recorded.
+const MaxResponseBytes = 4 << 20
+
+// minDeflate is the length of the shortest body that is compressed.
+const minDeflate = 256
+
+const maxHeaderValue = 1024
+
+// storedHeaders are the response headers that are stored.
+var storedHeaders = []string{"Apim-Request-Id", "Content-Encoding", "Content-Type", "Request-Id", "X-Amzn-Requestid", "X-Request-Id"}
+
+// Hooks are what an agent may do to responses before they are stored. Each may be nil; an
+// error or a panic of one leaves the response unrecorded, or makes the call again.
+type Hooks struct {
+	Redact func(body []byte) ([]byte, error)
+	Seal   func(plain []byte) ([]byte, error)
+	Open   func(sealed []byte) ([]byte, error)
+}
+
+// response is what a model has answered.
+type response struct {
+	status int // 0: not over HTTP
+	header http.Header
+	body   []byte
+}
+
+// record is a response as it is stored.
+type record struct {
+	message *runtimepb.StoredResponse
+	encoded []byte
+	content [sha256.Size]byte // of the body, for the comparison of what is too large to keep
+}
+
+func newRecord(r response, seq int64, parts []*runtimepb.RequestPart, hooks Hooks) (*record, error) {
+	body := r.body
+	if hooks.Redact != nil {
+		var err error
+		if body, err = call(hooks.Redact, body); err != nil {
+			return nil, fmt.Errorf("RedactResponse: %w", err)
+		}
+	}
+	m := &runtimepb.StoredResponse{
+		Status: uint32(r.status), Body: bytes.Clone(body), BodyBytes: int64(len(body)), Seq: seq, Request: parts, //nolint:gosec // a status has three digits
+	}
+	for _, name := range storedHeaders {
+		if v := r.header.Get(name); v != "" && len(v) <= maxHeaderValue && utf8.ValidString(v) {
+			m.Headers = append(m.Headers, &runtimepb.StoredHeader{Name: name, Value: v})
+		}
+	}
+	rec := &record{message: m, content: sha256.Sum256(body)}
+	if len(body) >= minDeflate {
+		if short := deflate(body); len(short) < len(body) {
+			m.Body, m.Deflated = short, true
+		}
+	}
+	if hooks.Seal != nil {
+		sealed, err := call(hooks.Seal, m.GetBody())
+		if err != nil {
+			return nil, fmt.Errorf("SealResponse: %w", err)
+		}
+		m.Body, m.Sealed = sealed, true
+	}
+	var err error
+	rec.encoded, err = proto.MarshalOptions{Deterministic: true}.Marshal(m)
+	if err != nil {
+		return nil, fmt.Errorf("modelcall: %w", err)
+	}
+	return rec, nil
+}
+
+var errUnreadable = errors.New("modelcall: a stored response cannot be read")
+
+// open returns the response of a record.
+func openRecord(m *runtimepb.StoredResponse, hooks Hooks) (response, error) {
+	body := m.GetBody()
+	if m.GetSealed() {
+		if hooks.Open == nil {
+			return response{}, fmt.Errorf("%w: it is sealed, and the agent has no method OpenResponse", errUnreadable)
+		}
+		var err error
+		if body, err = call(hooks.Open, body); err != nil {
+			return response{}, fmt.Errorf("%w: OpenResponse: %w", errUnreadable, err)
+		}
+	}
+	if m.GetDeflated() {
+		var err error
+		if body, err = inflate(body, m.GetBodyBytes()); err != nil {
+			return response{}, err
+		}
+	}
+	if int64(len(body)) != m.GetBodyBytes() {
+		return response{}, fmt.Errorf("%w: it has %d bytes, not %d", errUnreadable, len(body), m.GetBodyBytes())
+	}
+	r := response{status: int(m.GetStatus()), header: http.Header{}, body: bytes.Clone(body)}
+	for _, h := range m.GetHeaders() {
+		r.header.Set(h.GetName(), h.GetValue())
+	}
+	return r, nil
+}
+
+func (r response) http(req *http.Request) *http.Response {
+	r.header.Set("Content-Length", strconv.Itoa(len(r.body)))
+	return &http.Response{
+		Status: strconv.Itoa(r.status) + " " + http.StatusText(r.status), StatusCode: r.status,
+		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Header: r.header, ContentLength: int64(len(r.body)), Body: io.NopCloser(bytes.NewReader(r.body)), Request: req,
+	}
+}
+
+func deflate(body []byte) []byte {
+	var buf bytes.Buffer
+	w, err := flate.NewWriter(&buf, flate.DefaultCompression)
+	if err != nil {
+		return body // no level is out of range here
+	}
+	_, _ = w.Write(body) // to memory
+	_ = w.Close()
+	return buf.Bytes()
+}
+
+func inflate(short []byte, size int64) ([]byte, error) {
+	if size < 0 || size > MaxResponseBytes {
+		return nil, fmt.Errorf("%w: it says that it has %d bytes", errUnreadable, size)
+	}
+	body, err := io.ReadAll(io.LimitReader(flate.NewReader(bytes.NewReader(short)), size+1))
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errUnreadable, err)
+	}
+	return body, nil
+}
+
+// call calls a hook with a copy, since the hook is the user's code.
+func call(hook func([]byte) ([]byte, error), b []byte) (out []byte, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			out, err = nil, fmt.Errorf("panic: %s", isolate.Describe(p))
+		}
+	}()
+	if out, err = hook(bytes.Clone(b)); err != nil {
+		return nil, errors.New(isolate.Describe(err))
+	}
+	return bytes.Clone(out), nil
+}
