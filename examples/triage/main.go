@@ -29,11 +29,8 @@ import (
 	_ "github.com/apache/beam/sdks/v2/go/pkg/beam/runners/prism"
 
 	"github.com/beamagents/beamagents-go/pkg/compat/graph"
-	_ "github.com/beamagents/beamagents-go/pkg/runners/flink"
+	"github.com/beamagents/beamagents-go/pkg/runners/flink"
 )
-
-// flinkRunner is the name of the runner of package flink.
-const flinkRunner = "agents-flink"
 
 const usage = "usage: triage --input FILE --out DIR [--model NAME] [--latency 20ms] [--concurrency 64] [--runner prism|agents-flink] [--fingerprint FILE]"
 
@@ -72,7 +69,7 @@ func main() {
 	}
 	p, s := beam.NewPipelineWithRoot()
 	runner := cmp.Or(*runners.Runner, "prism")
-	err := job{input: *input, out: *out, concurrency: *concurrency, desk: &desk, open: runner == flinkRunner}.build(s)
+	err := job{input: *input, out: *out, concurrency: *concurrency, desk: &desk, open: runner == flink.Name}.build(s)
 	if err != nil {
 		end(1, err)
 	}
@@ -98,8 +95,8 @@ func check(input, out string, args []string) error {
 	switch runner := *runners.Runner; {
 	case len(args) > 0:
 		return fmt.Errorf("unexpected argument %q", args[0])
-	case runner != "" && runner != "prism" && runner != flinkRunner:
-		return fmt.Errorf("--runner %q is not in this binary: use prism, the embedded runner, or %s; an agent needs keyed state and timers", runner, flinkRunner)
+	case runner != "" && runner != "prism" && runner != flink.Name:
+		return fmt.Errorf("--runner %q is not in this binary: use prism, the embedded runner, or agents-flink; an agent needs keyed state and timers", runner)
 	case input == "":
 		return errors.New("--input is missing: name a file of envelopes")
 	case out == "":

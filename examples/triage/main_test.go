@@ -48,7 +48,7 @@ func readFile(t *testing.T, elem ...string) string {
 // readmeSummary is the table that the README shows.
 func readmeSummary(t *testing.T) string {
 	t.Helper()
-	_, rest, found := strings.Cut(readFile(t, "README.md"), "--out out/triage\n")
+	_, rest, found := strings.Cut(readFile(t, "README.md"), "--out ../../out/triage\n")
 	want, _, closed := strings.Cut(rest, "```")
 	if !found || !closed {
 		t.Fatal("README.md does not show the summary")

@@ -135,4 +135,3 @@ func findWorker(taskManagers []int) (int, error) {
 	}
 	return 0, errors.New("no task manager has a worker process")
 }
-
