@@ -43,6 +43,9 @@ func TestAgentParamsRefuses(t *testing.T) {
 		"AgentParams.MaxIntents is -1":                         func(p *activation.AgentParams) { p.MaxIntents = -1 },
 		"AgentParams.MaxOutputBytes is -1":                     func(p *activation.AgentParams) { p.MaxOutputBytes = -1 },
 		"AgentParams.MaxSnapshotBytes is -1":                   func(p *activation.AgentParams) { p.MaxSnapshotBytes = -1 },
+		"AgentParams.MaxTokens is -1":                          func(p *activation.AgentParams) { p.MaxTokens = -1 },
+		"AgentParams.MaxModelCalls is -1":                      func(p *activation.AgentParams) { p.MaxModelCalls = -1 },
+		"AgentParams.MaxModelCalls is 4097":                    func(p *activation.AgentParams) { p.MaxModelCalls = 4097 },
 		"AgentParams.MaxActivationsPerHour is -1":              func(p *activation.AgentParams) { p.MaxActivationsPerHour = -1 },
 	} {
 		if _, err := set(change).WithDefaults(); err == nil || !strings.Contains(err.Error(), want) {
@@ -59,17 +62,19 @@ func TestAgentParamsDefaults(t *testing.T) {
 	}
 	if want := (activation.AgentParams{
 		Name: "test", Agent: a, ActivationTimeout: 5 * time.Minute, MaxDeferred: 64, MaxDeferredBytes: 1 << 20,
-		MaxIntents: 1000, MaxOutputBytes: 10 << 20, MaxSnapshotBytes: 1 << 20,
+		MaxIntents: 1000, MaxOutputBytes: 10 << 20, MaxSnapshotBytes: 1 << 20, MaxModelCalls: 64,
 	}); got != want {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
 }
 
-// Every option arrives at the rules, but for the time limit, which the runtime keeps.
+// Every option arrives at the rules, but for the time limit, which the runtime keeps, and
+// what it makes the Process of.
 func TestAgentParamsRules(t *testing.T) {
 	p := activation.AgentParams{
 		Name: "test", Agent: new(valueAgent), ActivationTimeout: time.Second, TTL: time.Minute, WhileSuspended: activation.Reject,
 		MaxDeferred: 1, MaxDeferredBytes: 2, MaxIntents: 3, MaxOutputBytes: 4, MaxSnapshotBytes: 5, MaxActivationsPerHour: 6, MeasureDurations: true,
+		MaxTokens: 7, MaxModelCalls: 8, NoModelMemo: true,
 	}
 	set, err := p.WithDefaults()
 	if err != nil || set != p {
@@ -77,11 +82,11 @@ func TestAgentParamsRules(t *testing.T) {
 	}
 	rules := reflect.ValueOf(p.Rules())
 	for i := range rules.NumField() {
-		if rules.Field(i).IsZero() {
+		if name := rules.Type().Field(i).Name; rules.Field(i).IsZero() != (name == "Process") {
 			t.Errorf("the option for Rules.%s is lost", rules.Type().Field(i).Name)
 		}
 	}
-	if rules.NumField() != reflect.TypeOf(p).NumField()-1 {
+	if rules.NumField()-1 != reflect.TypeOf(p).NumField()-3 { // Process; ActivationTimeout, MaxModelCalls, NoModelMemo
 		t.Errorf("there are %d options and %d fields of Rules", reflect.TypeOf(p).NumField(), rules.NumField())
 	}
 	if got := p.Rules(); got.TTLMS != 60_000 || got.MaxDeferredBytes != 2 {

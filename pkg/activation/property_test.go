@@ -357,7 +357,7 @@ func TestRandomHistories(t *testing.T) {
 		"orphaned_result/approval_too_late", "orphaned_result/identity_mismatch", "suspended/rejected", "deferred_overflow/count",
 		"budget_exceeded/activations", "hitl_timeout/dropped", "hitl_timeout/policy_error", "activation_error/too_many_intents",
 	) {
-		if kinds[want] == 0 && !testing.Short() {
+		if kinds[want] == 0 && !testing.Short() && !strings.HasPrefix(want, "llm_") && !strings.HasPrefix(want, "replay_") { // no model is called
 			t.Errorf("no history has %s", want)
 		}
 	}

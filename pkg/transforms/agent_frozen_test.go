@@ -60,6 +60,12 @@ func TestRunAgentIsFrozen(t *testing.T) {
 		WhileSuspended: Reject, MaxDeferred: 5, MaxDeferredBytes: 6, MaxIntents: 7, MaxOutputBytes: 8, MaxSnapshotBytes: 9,
 		MaxActivationsPerHour: 10, HoldWatermark: true, MeasureDurations: true,
 	}
+	// The first form knew no model calls: their parameters have their defaults.
+	firstFn, err := newRunAgentFn(params)
+	if err != nil {
+		t.Fatal(err)
+	}
+	params.MaxTokens, params.MaxModelCalls, params.NoModelMemo = 11, 12, true
 	fn, err := newRunAgentFn(params)
 	if err != nil {
 		t.Fatal(err)
@@ -97,7 +103,11 @@ func TestRunAgentIsFrozen(t *testing.T) {
 		frozen.TimerTags = append(frozen.TimerTags, tag)
 	}
 
-	want, err := newAgentHost(fn)
+	last, err := newAgentHost(fn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, err := newAgentHost(firstFn)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -114,6 +124,10 @@ func TestRunAgentIsFrozen(t *testing.T) {
 		if err != nil {
 			t.Errorf("DoFn %d of running jobs has no agent any more: %v", i, err)
 			continue
+		}
+		want := last
+		if !bytes.Contains(encoded, []byte(`"MaxModelCalls"`)) {
+			want = first
 		}
 		if diff := cmp.Diff(want, got, cmp.AllowUnexported(agentHost{}), cmpopts.IgnoreFields(agentHost{}, "slots", "ready", "setUp")); diff != "" {
 			t.Errorf("DoFn %d of running jobs is read as another (-want +got):\n%s", i, diff)
@@ -149,11 +163,14 @@ func TestMetricsAreFrozen(t *testing.T) {
 		eventsDecoded, eventsEnveloped, eventsTraced,
 		agentTimersWithoutState, activationsAbandoned, activationMS, memoryBytes, softCapWarnings,
 	}
-	if n, want := countInSources(t, regexp.MustCompile(`beam\.New(Counter|Distribution|Gauge)\(`)), len(metrics)+2; n != want {
+	if n, want := countInSources(t, regexp.MustCompile(`beam\.New(Counter|Distribution|Gauge)\(`)), len(metrics)+3; n != want {
 		t.Errorf("the package makes metrics in %d places, and this test knows of %d", n, want)
 	}
 	for _, name := range activation.Counters() {
 		metrics = append(metrics, agentCounters[name])
+	}
+	for _, name := range activation.Distributions() {
+		metrics = append(metrics, agentDistributions[name])
 	}
 	for _, reason := range deadletter.Reasons() {
 		metrics = append(metrics, errorsByReason[reason])

@@ -1,6 +1,7 @@
 package transforms
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -75,7 +76,7 @@ func newAgentHost(f *beamagentsRunAgentFn) (*agentHost, error) {
 			MaxOutputBytes: f.MaxOutputBytes, MaxSnapshotBytes: f.MaxSnapshotBytes,
 			MaxActivationsPerHour: f.MaxActivationsPerHour, MaxTokens: f.MaxTokens, MeasureDurations: f.MeasureDurations,
 		},
-		calls: modelcall.Options{MaxCalls: f.MaxModelCalls, NoMemo: f.NoModelMemo},
+		calls: modelcall.Options{MaxCalls: cmp.Or(f.MaxModelCalls, modelcall.DefaultMaxCalls), NoMemo: f.NoModelMemo},
 		limit: time.Duration(f.TimeoutMS) * time.Millisecond, concurrency: f.Concurrency,
 		slots: make(chan struct{}, f.Concurrency), hold: f.HoldWatermark,
 	}

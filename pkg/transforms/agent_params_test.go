@@ -21,6 +21,7 @@ func TestAgentParamsHaveTheOptionsOfTheRules(t *testing.T) {
 	params := AgentParams{
 		Name: "test", Agent: new(paramsAgent), ActivationTimeout: time.Second, TTL: time.Minute, WhileSuspended: Reject,
 		MaxDeferred: 1, MaxDeferredBytes: 2, MaxIntents: 3, MaxOutputBytes: 4, MaxSnapshotBytes: 5, MaxActivationsPerHour: 6, MeasureDurations: true,
+		MaxTokens: 7, MaxModelCalls: 8, NoModelMemo: true,
 	}
 	common, err := params.common()
 	if err != nil {
