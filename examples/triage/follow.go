@@ -29,7 +29,7 @@ func init() {
 var closing = time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // follow reads the input as a topic would give it: from a source that stays open until the
-// file named end is there. Only such a source has checkpoints on Flink.
+// file named end is there. Only a job with such a source has checkpoints on Flink.
 func follow(s beam.Scope, input, end string) (transforms.Parsed, error) {
 	if err := errors.Join(os.RemoveAll(end), os.MkdirAll(filepath.Dir(end), 0o777)); err != nil {
 		return transforms.Parsed{}, err

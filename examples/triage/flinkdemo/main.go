@@ -1,5 +1,7 @@
 // Flinkdemo runs the triage example on a Flink cluster that it starts on this machine, and
-// kills a worker process when the job has made checkpoints and is not done yet.
+// kills a worker process when the job has made checkpoints and is not done yet. When all
+// outputs are written it cancels the job: a job with checkpoints does not end by itself on
+// Flink, whose Impulse stays open.
 //
 //	flinkdemo --program PATH --input FILE --out DIR
 //
@@ -20,9 +22,15 @@ import (
 	"slices"
 	"strconv"
 	"syscall"
+	"time"
 
 	"github.com/beamagents/beamagents-go/internal/flinktest"
 )
+
+// written are the files of the outputs.
+var written = []string{
+	"outputs.jsonl", "intents.jsonl", "traces.jsonl", "snapshots.jsonl", "dead_letters.jsonl", "summary.jsonl",
+}
 
 func main() {
 	program := flag.String("program", "", "the example, built")
@@ -44,6 +52,11 @@ func demo(ctx context.Context, program, input, out string) (err error) {
 			return err
 		}
 	}
+	for _, name := range written { // by an earlier run
+		if err := os.RemoveAll(filepath.Join(out, name)); err != nil {
+			return err
+		}
+	}
 	say("starting Flink")
 	cluster, err := flinktest.Start(ctx, flinktest.DefaultPOM)
 	if err != nil {
@@ -61,38 +74,21 @@ func demo(ctx context.Context, program, input, out string) (err error) {
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
-	killed := make(chan error, 1)
-	go func() { killed <- killWorker(ctx, cluster, name, filepath.Join(out, "done")) }()
+	watched := make(chan error, 1)
+	go func() { watched <- watch(ctx, cluster, name, out) }()
 	select {
-	case err = <-ended:
-		return errors.Join(err, errors.New("the job has ended before a worker was killed"))
-	case err = <-killed:
+	case err = <-ended: // not before it is cancelled
+		return errors.Join(errors.New("the program has ended too early"), err)
+	case err = <-watched:
 		if err != nil {
 			return errors.Join(err, cmd.Process.Kill(), <-ended)
 		}
 	}
-	if err := <-ended; err != nil {
-		return err
-	}
-	job, err := cluster.REST.Find(ctx, name)
-	if err != nil {
-		return err
-	}
-	made, err := cluster.REST.Checkpoints(ctx, job.ID)
-	if err != nil {
-		return err
-	}
-	say("%d checkpoints, %d restored", made.Counts.Completed, made.Counts.Restored)
-	if made.Counts.Restored == 0 {
-		return errors.New("Flink has restored no checkpoint")
-	}
-	return nil
+	return <-ended
 }
 
-func say(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) }
-
-// killWorker kills a worker of the job after some checkpoints.
-func killWorker(ctx context.Context, cluster *flinktest.Cluster, name, done string) error {
+// watch kills a worker in the midst of the job, and cancels the job when all is written.
+func watch(ctx context.Context, cluster *flinktest.Cluster, name, out string) error {
 	job, err := cluster.REST.Find(ctx, name)
 	if err != nil {
 		return err
@@ -104,15 +100,37 @@ func killWorker(ctx context.Context, cluster *flinktest.Cluster, name, done stri
 	if err != nil {
 		return err
 	}
-	if _, err := os.Stat(done); err == nil {
-		return errors.New("the agents are done: nothing was killed in the midst of it")
+	if _, err := os.Stat(filepath.Join(out, "done")); err == nil {
+		return errors.New("the agents are done before a worker was killed")
 	}
 	if err := syscall.Kill(worker, syscall.SIGKILL); err != nil {
 		return err
 	}
 	say("killed worker process %d", worker)
-	return nil
+	for _, name := range written {
+		for {
+			if _, err := os.Stat(filepath.Join(out, name)); err == nil {
+				break
+			}
+			select {
+			case <-ctx.Done():
+				return ctx.Err()
+			case <-time.After(100 * time.Millisecond):
+			}
+		}
+	}
+	made, err := cluster.REST.Checkpoints(ctx, job.ID)
+	if err != nil {
+		return err
+	}
+	say("Flink has completed %d checkpoints, and restored %d", made.Counts.Completed, made.Counts.Restored)
+	if made.Counts.Restored == 0 {
+		return errors.New("the job was not restored from a checkpoint")
+	}
+	return cluster.REST.Cancel(ctx, job.ID)
 }
+
+func say(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) }
 
 // findWorker returns a worker process of a task manager, which is in its process group.
 func findWorker(taskManagers []int) (int, error) {
