@@ -15,11 +15,17 @@ help: ## List the targets.
 
 .PHONY: demo
 demo: ## Run the examples on the embedded runner, with the samples they ship with.
+	go -C examples/triage run . --input sample/sample.jsonl --out ../../out/triage
 	go run ./examples/quickstart --input examples/quickstart/sample/sample.jsonl --out out/quickstart
 	go run ./examples/route --input examples/route/sample/sample.jsonl --out out/route-jsonl
 	go run ./examples/route --input examples/route/sample/sample.binpb --out out/route-binpb
 	go run ./examples/events --input examples/events/sample/sample.jsonl --out out/events
 	go run ./examples/memory --input examples/memory/sample/sample.jsonl --out out/memory
+
+.PHONY: demo-flink
+demo-flink: ## Run the triage example on a Flink cluster, and kill a worker in the midst of it. Needs Java 17 and Maven.
+	go build -C examples/triage -o ../../out/bin/ . ./flinkdemo
+	out/bin/flinkdemo --program out/bin/triage --input examples/triage/sample/sample.jsonl --out out/triage-flink
 
 .PHONY: install
 install: ## Install the command line.
@@ -31,6 +37,7 @@ test: ## Run all tests with the race detector, then each fuzz target for 5 secon
 	@# Counts of allocations mean nothing under the race detector.
 	go test -run Alloc ./pkg/canonjson ./pkg/coders ./pkg/intent
 	go -C tools test ./ratios
+	go -C examples/triage test -race ./...
 	@$(MAKE) --no-print-directory fuzz
 
 .PHONY: test-contrib

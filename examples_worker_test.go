@@ -28,7 +28,8 @@ func TestExamples(t *testing.T) {
 		dir := filepath.Dir(main)
 		t.Run(filepath.Base(dir), func(t *testing.T) {
 			program := filepath.Join(t.TempDir(), filepath.Base(dir)+".exe")
-			if out, err := exec.Command("go", "build", "-o", program, "./"+dir).CombinedOutput(); err != nil {
+			// In its folder, since some are modules of their own.
+			if out, err := exec.Command("go", "build", "-C", dir, "-o", program, ".").CombinedOutput(); err != nil {
 				t.Fatalf("%v\n%s", err, out)
 			}
 			t.Run("worker", func(t *testing.T) { startsAsWorker(t, program) })

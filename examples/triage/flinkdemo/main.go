@@ -1,0 +1,155 @@
+// Flinkdemo runs the triage example on a Flink cluster that it starts on this machine, and
+// kills a worker process when the job has made checkpoints and is not done yet. When all
+// outputs are written it cancels the job: a job with checkpoints does not end by itself on
+// Flink, whose Impulse stays open.
+//
+//	flinkdemo --program PATH --input FILE --out DIR
+//
+// It needs Linux, Java 17 and Maven. Exit status: 0 when the job ended after Flink had
+// restored it from a checkpoint.
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"syscall"
+	"time"
+
+	"github.com/beamagents/beamagents-go/internal/flinktest"
+)
+
+// written are the files of the outputs.
+var written = []string{
+	"outputs.jsonl", "intents.jsonl", "traces.jsonl", "snapshots.jsonl", "dead_letters.jsonl", "summary.jsonl",
+}
+
+func main() {
+	program := flag.String("program", "", "the example, built")
+	input := flag.String("input", "", "file of envelopes, one a line in JSON")
+	out := flag.String("out", "", "folder for the outputs")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := demo(ctx, *program, *input, *out); err != nil {
+		fmt.Fprintln(os.Stderr, "flinkdemo:", err)
+		os.Exit(1)
+	}
+}
+
+func demo(ctx context.Context, program, input, out string) (err error) {
+	// The workers run in another folder.
+	for _, path := range []*string{&program, &input, &out} {
+		if *path, err = filepath.Abs(*path); err != nil {
+			return err
+		}
+	}
+	for _, name := range written { // by an earlier run
+		if err := os.RemoveAll(filepath.Join(out, name)); err != nil {
+			return err
+		}
+	}
+	say("starting Flink")
+	cluster, err := flinktest.Start(ctx, flinktest.DefaultPOM)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, cluster.Stop(err != nil)) }()
+
+	const name = "triage-demo"
+	cmd := exec.CommandContext(ctx, program, "--input", input, "--out", out, "--latency", "100ms",
+		"--runner", "agents-flink", "--endpoint", cluster.Endpoint, "--environment_type", "PROCESS", "--job_name", name,
+		"--parallelism", "2", "--flink_checkpoint_interval", "1s")
+	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	watched := make(chan error, 1)
+	go func() { watched <- watch(ctx, cluster, name, out) }()
+	select {
+	case err = <-ended: // not before it is cancelled
+		return errors.Join(errors.New("the program has ended too early"), err)
+	case err = <-watched:
+		if err != nil {
+			return errors.Join(err, cmd.Process.Kill(), <-ended)
+		}
+	}
+	return <-ended
+}
+
+// watch kills a worker in the midst of the job, and cancels the job when all is written.
+func watch(ctx context.Context, cluster *flinktest.Cluster, name, out string) error {
+	job, err := cluster.REST.Find(ctx, name)
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(cluster.REST.WaitRunning(ctx, job.ID), cluster.REST.WaitCheckpoints(ctx, job.ID, 3)); err != nil {
+		return err
+	}
+	worker, err := findWorker(cluster.TaskManagerPIDs())
+	if err != nil {
+		return err
+	}
+	if _, err := os.Stat(filepath.Join(out, "done")); err == nil {
+		return errors.New("the agents are done before a worker was killed")
+	}
+	if err := syscall.Kill(worker, syscall.SIGKILL); err != nil {
+		return err
+	}
+	say("killed worker process %d", worker)
+	for _, name := range written {
+		for {
+			if _, err := os.Stat(filepath.Join(out, name)); err == nil {
+				break
+			}
+			select {
+			case <-ctx.Done():
+				return ctx.Err()
+			case <-time.After(100 * time.Millisecond):
+			}
+		}
+	}
+	made, err := cluster.REST.Checkpoints(ctx, job.ID)
+	if err != nil {
+		return err
+	}
+	say("Flink has completed %d checkpoints, and restored %d", made.Counts.Completed, made.Counts.Restored)
+	if made.Counts.Restored == 0 {
+		return errors.New("the job was not restored from a checkpoint")
+	}
+	return cluster.REST.Cancel(ctx, job.ID)
+}
+
+func say(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) }
+
+// findWorker returns a worker process of a task manager, which is in its process group.
+func findWorker(taskManagers []int) (int, error) {
+	files, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	if err != nil {
+		return 0, err
+	}
+	for _, file := range files {
+		args, err := os.ReadFile(file)
+		if err != nil || !bytes.Contains(args, []byte("\x00--worker=true\x00")) {
+			continue // another program, or one that has ended since
+		}
+		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(file)))
+		if err != nil {
+			return 0, err
+		}
+		if group, err := syscall.Getpgid(pid); err == nil && slices.Contains(taskManagers, group) {
+			return pid, nil
+		}
+	}
+	return 0, errors.New("no task manager has a worker process")
+}

@@ -1,0 +1,149 @@
+// Triage is a desk for payment events: an agent for each customer asks a model what to do,
+// remembers the customer, pays small refunds, and asks a human about large ones.
+//
+//	go run . --input FILE --out DIR [--model NAME] [--latency 20ms] [--concurrency 64]
+//		[--runner prism|agents-flink] [--fingerprint FILE]
+//
+// It prints a summary, and its progress on standard error. Everything that leaves the agent
+// is in the folder. The model is a server in this process that follows the rules of the
+// prompt and answers after the latency; or the one at OPENAI_BASE_URL, with the key that
+// OPENAI_API_KEY has. Exit status: 0 when the pipeline ran, dead letters or not, or the
+// fingerprint was written; 1 when it failed; 2 for a wrong flag or a missing file.
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/apache/beam/sdks/v2/go/pkg/beam"
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/log"
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/runners"
+	_ "github.com/apache/beam/sdks/v2/go/pkg/beam/runners/prism"
+
+	"github.com/beamagents/beamagents-go/pkg/compat/graph"
+	"github.com/beamagents/beamagents-go/pkg/runners/flink"
+)
+
+const usage = "usage: triage --input FILE --out DIR [--model NAME] [--latency 20ms] [--concurrency 64] [--runner prism|agents-flink] [--fingerprint FILE]"
+
+func main() {
+	input := flag.String("input", "", "file of envelopes, one a line in JSON")
+	out := flag.String("out", "", "folder for the outputs, created if need be")
+	model := flag.String("model", "gpt-4.1-mini", "name of the model")
+	latency := flag.Duration("latency", 20*time.Millisecond, "after which the model in this process answers")
+	concurrency := flag.Int("concurrency", 64, "activations at once")
+	flag.CommandLine.Init("triage", flag.ContinueOnError) // or a wrong flag prints all flags of Beam
+	flag.CommandLine.SetOutput(io.Discard)
+	switch err := flag.CommandLine.Parse(os.Args[1:]); {
+	case errors.Is(err, flag.ErrHelp):
+		fmt.Fprintln(os.Stderr, usage)
+		return
+	case err != nil:
+		end(2, err)
+	}
+	log.LogLevel = "warn" // at "info" the embedded runner reports every step it takes
+	beam.Init()           // does not return in a worker, which has no flag of ours
+	if err := check(*input, *out, flag.Args()); err != nil {
+		end(2, err)
+	}
+	slog.SetDefault(slog.New(quietEnd{slog.Default().Handler()}))
+
+	desk := triage{BaseURL: os.Getenv("OPENAI_BASE_URL"), Model: *model, LimitCents: 5000}
+	calls := func() string { return "" }
+	if desk.BaseURL == "" {
+		local := &localModel{latency: *latency}
+		running, err := local.start()
+		if err != nil {
+			end(1, err)
+		}
+		defer func() { _ = running.Close() }() // the process ends with it
+		desk.BaseURL, calls = running.URL+"/v1", local.progress
+	}
+	p, s := beam.NewPipelineWithRoot()
+	runner := cmp.Or(*runners.Runner, "prism")
+	err := job{input: *input, out: *out, concurrency: *concurrency, desk: &desk, open: runner == flink.Name}.build(s)
+	if err != nil {
+		end(1, err)
+	}
+	graph.WriteIfAsked(p)
+	stop := report(calls)
+	_, err = beam.Run(context.Background(), runner, p)
+	stop()
+	if err == nil {
+		err = printSummary(os.Stdout, *out)
+	}
+	if err != nil {
+		end(1, err)
+	}
+}
+
+func end(status int, err error) {
+	fmt.Fprintln(os.Stderr, "triage:", err)
+	os.Exit(status)
+}
+
+// check finds what would only fail when the pipeline runs.
+func check(input, out string, args []string) error {
+	switch runner := *runners.Runner; {
+	case len(args) > 0:
+		return fmt.Errorf("unexpected argument %q", args[0])
+	case runner != "" && runner != "prism" && runner != flink.Name:
+		return fmt.Errorf("--runner %q is not in this binary: use prism, the embedded runner, or agents-flink; an agent needs keyed state and timers", runner)
+	case input == "":
+		return errors.New("--input is missing: name a file of envelopes")
+	case out == "":
+		return errors.New("--out is missing: name a folder for the outputs")
+	}
+	info, err := os.Stat(input)
+	switch {
+	case err != nil:
+		return fmt.Errorf("cannot read the input: %w", err)
+	case !info.Mode().IsRegular():
+		return fmt.Errorf("cannot read the input: %s is not a file", input)
+	}
+	return nil
+}
+
+// report prints each second how far the run is. Stop prints how long it took.
+func report(calls func() string) (stop func()) {
+	began, done, stopped := time.Now(), make(chan struct{}), make(chan struct{})
+	line := func() { fmt.Fprintf(os.Stderr, "%5.1f s%s\n", time.Since(began).Seconds(), calls()) }
+	go func() {
+		defer close(stopped)
+		for tick := time.NewTicker(time.Second); ; {
+			select {
+			case <-done:
+				tick.Stop()
+				return
+			case <-tick.C:
+				line()
+			}
+		}
+	}()
+	return func() {
+		close(done)
+		<-stopped
+		line()
+	}
+}
+
+// quietEnd leaves out what the SDK now and then says at the end of a job, when the
+// embedded runner hangs up.
+type quietEnd struct{ slog.Handler }
+
+// Handle is slog.Handler's.
+func (h quietEnd) Handle(ctx context.Context, r slog.Record) error {
+	if strings.HasPrefix(r.Message, "[SDK] StateChannel[") &&
+		(strings.HasSuffix(r.Message, ".read: closed") || strings.HasSuffix(r.Message, "context canceled")) {
+		return nil
+	}
+	return h.Handler.Handle(ctx, r)
+}

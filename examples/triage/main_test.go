@@ -1,0 +1,115 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/testing/ptest"
+	"github.com/google/go-cmp/cmp"
+)
+
+// The test binary is the program, too: only a process has an exit status.
+func TestMain(m *testing.M) {
+	if os.Getenv("TRIAGE_TEST_RUN") == "1" {
+		main()
+		os.Exit(0)
+	}
+	ptest.MainWithDefault(m, "prism")
+}
+
+// program runs the example, without the endpoint that the environment may name.
+func program(t *testing.T, args ...string) (stdout, stderr string, status int) {
+	t.Helper()
+	cmd := exec.Command(os.Args[0], args...)
+	cmd.Env = append(os.Environ(), "TRIAGE_TEST_RUN=1", "OPENAI_BASE_URL=")
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	err := cmd.Run()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		t.Fatal(err)
+	}
+	return out.String(), errs.String(), cmd.ProcessState.ExitCode()
+}
+
+func readFile(t *testing.T, elem ...string) string {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join(elem...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+// readmeSummary is the table that the README shows.
+func readmeSummary(t *testing.T) string {
+	t.Helper()
+	_, rest, found := strings.Cut(readFile(t, "README.md"), "--out ../../out/triage\n")
+	want, _, closed := strings.Cut(rest, "```")
+	if !found || !closed {
+		t.Fatal("README.md does not show the summary")
+	}
+	return want
+}
+
+// The README shows what the sample gives. Standard error has the progress and nothing else.
+func TestProgram(t *testing.T) {
+	dir := t.TempDir()
+	stdout, stderr, status := program(t, "--input", "sample/sample.jsonl", "--out", dir, "--latency", "1ms")
+	if status != 0 {
+		t.Fatalf("status %d, stderr %s", status, stderr)
+	}
+	if diff := cmp.Diff(readmeSummary(t), stdout); diff != "" {
+		t.Errorf("(-README +got):\n%s", diff)
+	}
+	for line := range strings.Lines(stderr) {
+		if !strings.HasSuffix(line, " model calls\n") {
+			t.Errorf("stderr has %q", line)
+		}
+	}
+	for _, name := range []string{"outputs.jsonl", "intents.jsonl", "traces.jsonl", "snapshots.jsonl", "dead_letters.jsonl"} {
+		if readFile(t, dir, name) == "" {
+			t.Errorf("%s is empty", name)
+		}
+	}
+}
+
+func TestAWrongCallIsOneLine(t *testing.T) {
+	folder := t.TempDir()
+	for name, tc := range map[string]struct {
+		args []string
+		want string
+	}{
+		"no input":       {[]string{"--out", folder}, "--input is missing"},
+		"no output":      {[]string{"--input", "go.mod"}, "--out is missing"},
+		"an argument":    {[]string{"--input", "go.mod", "--out", folder, "x"}, `unexpected argument "x"`},
+		"unknown flag":   {[]string{"--input", "go.mod", "--out", folder, "--verbose"}, "flag provided but not defined: -verbose"},
+		"legacy runner":  {[]string{"--input", "go.mod", "--out", folder, "--runner", "direct"}, `--runner "direct" is not in this binary`},
+		"missing file":   {[]string{"--input", filepath.Join(folder, "none"), "--out", folder}, "cannot read the input"},
+		"folder as file": {[]string{"--input", folder, "--out", folder}, "is not a file"},
+	} {
+		stdout, stderr, status := program(t, tc.args...)
+		if status != 2 || stdout != "" || strings.Count(stderr, "\n") != 1 || !strings.HasPrefix(stderr, "triage: ") || !strings.Contains(stderr, tc.want) {
+			t.Errorf("%s: status %d, stdout %q, stderr %q; want %q on one line", name, status, stdout, stderr, tc.want)
+		}
+	}
+	if stdout, stderr, status := program(t, "--help"); status != 0 || stdout != "" || stderr != usage+"\n" {
+		t.Errorf("--help: status %d, stdout %q, stderr %q", status, stdout, stderr)
+	}
+}
+
+func TestFingerprint(t *testing.T) {
+	dir := t.TempDir()
+	stdout, stderr, status := program(t, "--input", "go.mod", "--out", dir, "--fingerprint", "-")
+	if status != 0 || stderr != "" || !strings.Contains(stdout, "RunAgent/transforms.beamagentsRunAgentFn") {
+		t.Errorf("status %d, stderr %q, stdout\n%s", status, stderr, stdout)
+	}
+	if files, err := os.ReadDir(dir); err != nil || len(files) > 0 {
+		t.Errorf("the pipeline ran: %v, %v", files, err)
+	}
+}
