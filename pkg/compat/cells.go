@@ -26,8 +26,8 @@ func (c *checker) state(o, n *Transform) {
 		case before.Kind != after.Kind:
 			c.add(StateKindChanged, n.Name, subject, before.text(), after.text())
 		default:
-			c.coder(StateCoderChanged, n.Name, subject+", key", before.Key, after.Key)
-			c.coder(StateCoderChanged, n.Name, subject, before.Value, after.Value)
+			c.stored(StateCoderChanged, n.Name, subject+", key", before.Key, after.Key)
+			c.stored(StateCoderChanged, n.Name, subject, before.Value, after.Value)
 			c.fn(CombineFnChanged, n.Name, subject, before.CombineFn, after.CombineFn)
 		}
 	})

@@ -13,6 +13,8 @@ func Check(old, now Fingerprint) []Finding {
 	c.oldGroups, c.newGroups = groups(c.old), groups(c.new)
 	c.oldReaders, c.newReaders = readers(c.old), readers(c.new)
 	c.lead = leading(c.new)
+	c.oldOperators = flinkOperators(c.old)
+	c.platform(old.Platform, now.Platform)
 	moved := c.moved()
 	c.rename()
 	c.leave()
@@ -26,7 +28,7 @@ func Check(old, now Fingerprint) []Finding {
 			c.add(ifStateful(o, TransformRemoved, StatefulTransformRemoved), name, "", name, "")
 		default:
 			if n.Name != name {
-				c.add(ifStateful(o, TransformRenamed, StatefulTransformRenamed), n.Name, "", name, n.Name)
+				c.add(renamed(o), n.Name, "", name, n.Name)
 			}
 			c.transform(o, n)
 		}
@@ -57,6 +59,13 @@ func ifStateful(t *Transform, no, yes Kind) Kind {
 	return no
 }
 
+func renamed(t *Transform) Kind {
+	if t.groups() {
+		return GroupingRenamed
+	}
+	return ifStateful(t, TransformRenamed, StatefulTransformRenamed)
+}
+
 func index(f Fingerprint) map[string]*Transform {
 	all := make(map[string]*Transform, len(f.Transforms))
 	for i := range f.Transforms {
@@ -73,6 +82,8 @@ type checker struct {
 	shapes               map[shapeOf]string
 	// the ParDos that read a PCollection, by where it comes from
 	oldReaders, newReaders map[string][]string
+	// oldOperators are the old pipeline's operator ids on Flink.
+	oldOperators operators
 	// lead are the transforms of the new pipeline that keep state, or that such ones read
 	// from.
 	lead map[string]bool
@@ -94,10 +105,7 @@ func (c *checker) transform(o, n *Transform) {
 		c.add(TransformKindChanged, name, "", o.Kind, n.Kind)
 		return // what is inside is not to be compared
 	}
-	if o.FlinkOperator != n.FlinkOperator && o.FlinkOperator != "" && n.FlinkOperator != "" {
-		c.add(FlinkOperatorChanged, name, "", o.FlinkOperator, n.FlinkOperator)
-	}
-	c.shared(o, n)
+	c.operators(o, n)
 	changed := FnChanged
 	if n.Kind == combinePerKey {
 		changed = CombineFnChanged
@@ -108,8 +116,8 @@ func (c *checker) transform(o, n *Transform) {
 	c.sideInputs(o, n)
 	c.state(o, n)
 	c.timers(o, n)
-	c.coder(AccumulatorCoderChanged, name, "accumulator", o.Accumulator, n.Accumulator)
-	c.coder(RestrictionCoderChanged, name, "restriction", o.Restriction, n.Restriction)
+	c.stored(AccumulatorCoderChanged, name, "accumulator", o.Accumulator, n.Accumulator)
+	c.stored(RestrictionCoderChanged, name, "restriction", o.Restriction, n.Restriction)
 }
 
 // pairs calls visit with what is in old and in new by that name, nil for nothing.

@@ -103,7 +103,10 @@ func (c *checker) inputs(o, n *Transform) {
 		}
 		key, keyNow := keyOf(&before.Coder), keyOf(&after.Coder)
 		if (o.Stateful() || n.Stateful()) && key != nil && keyNow != nil {
-			c.coder(KeyCoderChanged, n.Name, subject, key, keyNow)
+			c.stored(KeyCoderChanged, n.Name, subject+", key", key, keyNow)
+		}
+		if o.groups() && n.groups() && key != nil && keyNow != nil {
+			c.stored(GroupedCoderChanged, n.Name, subject+", value", &before.Coder.Components[1], &after.Coder.Components[1])
 		}
 		c.collection(InputCoderChanged, InputTypeChanged, n.Name, subject, before, after)
 		if before.Windowing != after.Windowing {
@@ -114,7 +117,7 @@ func (c *checker) inputs(o, n *Transform) {
 
 // keyOf is the coder of the key of a KV.
 func keyOf(c *Coder) *Coder {
-	if c.URN != "beam:coder:kv:v1" || len(c.Components) == 0 {
+	if c.URN != "beam:coder:kv:v1" || len(c.Components) != 2 {
 		return nil
 	}
 	return &c.Components[0]

@@ -7,6 +7,57 @@ import (
 	"strings"
 )
 
+// operators are the transforms of a pipeline that keep something, by what their operator
+// ids on Flink are made of: the number of the input with the stock runner, and the
+// transform and output that the input comes from with agents-flink.
+type operators struct{ stock, agents map[string]string }
+
+func flinkOperators(all map[string]*Transform) operators {
+	ids := operators{map[string]string{}, map[string]string{}}
+	for name, t := range all {
+		if t.FlinkOperator != "" {
+			ids.stock[t.FlinkOperator] = name
+		}
+		if id := t.agentsOperator(); id != "" {
+			ids.agents[id] = name
+		}
+	}
+	return ids
+}
+
+// agentsOperator is what agents-flink makes the operator id of: empty for a transform
+// that keeps nothing, or whose id is its own name.
+func (t *Transform) agentsOperator() string {
+	if t.Kind != parDo || !t.Stateful() || len(t.Inputs) == 0 {
+		return ""
+	}
+	return t.Inputs[0].From
+}
+
+// calledByID reports whether a runner on Flink stores something under the id of the
+// transform itself.
+func (t *Transform) calledByID() bool { return len(t.Timers) > 0 || len(t.SideInputs) > 0 }
+
+// operators adds a finding for each id by which Flink would not find what it has stored.
+func (c *checker) operators(o, n *Transform) {
+	changed := func(kind, exchanged Kind, old, now string, taken map[string]string) {
+		if old == now || old == "" || now == "" {
+			return
+		}
+		if taken[now] != "" {
+			kind = exchanged
+		}
+		c.add(kind, n.Name, "", old, now)
+	}
+	changed(FlinkOperatorChanged, FlinkOperatorExchanged, o.FlinkOperator, n.FlinkOperator, c.oldOperators.stock)
+	changed(AgentsFlinkOperatorChanged, AgentsFlinkOperatorExchanged, o.agentsOperator(), n.agentsOperator(), c.oldOperators.agents)
+	if o.calledByID() && n.calledByID() {
+		changed(FlinkTransformChanged, "", o.FlinkTransform, n.FlinkTransform, nil)
+		changed(AgentsFlinkTransformChanged, "", o.Name, n.Name, nil)
+	}
+	c.shared(o, n)
+}
+
 // readers are the ParDos that have a PCollection as main input, by where it comes from.
 func readers(all map[string]*Transform) map[string][]string {
 	readers := map[string][]string{}
@@ -20,16 +71,21 @@ func readers(all map[string]*Transform) map[string][]string {
 	return readers
 }
 
-// shared adds a finding where n kept its number but not those that have it, too.
-func (c *checker) shared(o, n *Transform) {
-	if o.FlinkOperator == "" || o.FlinkOperator != n.FlinkOperator || len(o.Inputs) == 0 || len(n.Inputs) == 0 {
-		return
+// label is the name of a reader. All that keep nothing are one stage.
+func label(name string, t *Transform) string {
+	if !t.Stateful() {
+		return name + " (keeps nothing)"
 	}
-	label := func(name string, t *Transform) string {
-		if t.FlinkOperator == "" {
-			return name + " (keeps nothing)" // all such are one stage
-		}
-		return name
+	return name
+}
+
+// shared adds a finding where n kept its operator id on one of the runners but for the
+// counter: those that read its input are not the same.
+func (c *checker) shared(o, n *Transform) {
+	stock := o.FlinkOperator != "" && o.FlinkOperator == n.FlinkOperator
+	agents := o.agentsOperator() != "" && o.agentsOperator() == n.agentsOperator()
+	if !stock && !agents || len(o.Inputs) == 0 || len(n.Inputs) == 0 {
+		return
 	}
 	var old, now []string
 	for _, name := range c.oldReaders[o.Inputs[0].From] {

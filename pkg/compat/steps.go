@@ -22,7 +22,7 @@ func (c *checker) shape(t *Transform, sources, code bool) string {
 		return text
 	}
 	s := *t
-	s.Name, s.FlinkOperator = part(t.Name), ""
+	s.Name, s.FlinkOperator, s.FlinkTransform = part(t.Name), "", ""
 	if !code {
 		s.Fn = nil
 	}
@@ -161,6 +161,7 @@ func (c *checker) rename() {
 
 const (
 	parDo         = "beam:transform:pardo:v1"
+	groupByKey    = "beam:transform:group_by_key:v1"
 	combinePerKey = "beam:transform:combine_per_key:v1"
 	flatten       = "beam:transform:flatten:v1" // to which the order of inputs means nothing
 	inject        = "beam:go:transform:inject:v1"

@@ -26,7 +26,7 @@ func (c *checker) timers(o, n *Transform) {
 			if before.TimeDomain != after.TimeDomain {
 				c.add(TimeDomainChanged, n.Name, subject, before.TimeDomain, after.TimeDomain)
 			}
-			c.coder(TimerCoderChanged, n.Name, subject, &before.Coder, &after.Coder)
+			c.stored(TimerCoderChanged, n.Name, subject, &before.Coder, &after.Coder)
 		}
 	})
 }

@@ -165,13 +165,17 @@ func Fingerprint(p *beam.Pipeline) (f compat.Fingerprint, err error) {
 	if err != nil {
 		return compat.Fingerprint{}, fmt.Errorf("graph: %w", err)
 	}
+	return fingerprint(pipeline)
+}
+
+func fingerprint(pipeline *pipepb.Pipeline) (compat.Fingerprint, error) {
 	r := newReader(pipeline.GetComponents())
-	f.Format = compat.Format
-	for _, t := range pipeline.GetComponents().GetTransforms() {
+	f := compat.Fingerprint{Format: compat.Format}
+	for id, t := range pipeline.GetComponents().GetTransforms() {
 		if len(t.GetSubtransforms()) > 0 && t.GetSpec().GetUrn() == "" {
 			continue // a scope: its name is in those of its parts
 		}
-		transform, err := r.transform(t)
+		transform, err := r.transform(id, t)
 		if err != nil {
 			return compat.Fingerprint{}, fmt.Errorf("graph: %s: %w", t.GetUniqueName(), err)
 		}
