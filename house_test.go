@@ -50,6 +50,7 @@ var house = []folder{
 	{"pkg/state", true},
 	{"pkg/transforms", true},
 	{"pkg/compat/graph", true},
+	{"pkg/runners/flink", true},
 	{"pkg/beamtest", true},
 	{"cmd", false},
 	{"examples", true},

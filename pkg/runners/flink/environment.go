@@ -1,0 +1,101 @@
+package flink
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/core"
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/core/runtime/graphx"
+	pipepb "github.com/apache/beam/sdks/v2/go/pkg/beam/model/pipeline_v1"
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/runners/universal/extworker"
+	"google.golang.org/protobuf/proto"
+)
+
+// validateEnvironment fills in the defaults of the environment.
+func (o *Options) validateEnvironment() error {
+	switch o.Environment {
+	case Loopback:
+		switch {
+		case o.Async:
+			return errors.New("--async with --environment_type=LOOPBACK would leave a job without a worker, since this process is the worker: leave out --async, or use PROCESS or EXTERNAL")
+		case o.EnvironmentConfig != "":
+			return errors.New("--environment_type=LOOPBACK takes no --environment_config: this process is the worker")
+		}
+	case Process:
+		if o.EnvironmentConfig == "" {
+			self, err := os.Executable()
+			if err != nil {
+				return fmt.Errorf("cannot find this program, which is its own boot program: give --environment_config={\"command\":PATH}: %w", err)
+			}
+			config, err := json.Marshal(map[string]string{"command": self})
+			if err != nil {
+				return err
+			}
+			o.EnvironmentConfig = string(config)
+		}
+	case External:
+		if o.EnvironmentConfig == "" {
+			return errors.New("--environment_type=EXTERNAL needs --environment_config=HOST:PORT of a worker pool beside the task manager")
+		}
+	case Docker:
+		if o.EnvironmentConfig == "" {
+			o.EnvironmentConfig = core.DefaultDockerImage
+		}
+	case "":
+		return errors.New("--environment_type is missing: use LOOPBACK for development, PROCESS for workers beside the task manager, EXTERNAL for a worker pool, DOCKER for containers")
+	default:
+		return fmt.Errorf("--environment_type=%s is not valid: use LOOPBACK, PROCESS, EXTERNAL or DOCKER", o.Environment)
+	}
+	return nil
+}
+
+// environment describes where the pipeline's functions run. Stop ends what it has started.
+func (o *Options) environment(ctx context.Context) (env *pipepb.Environment, stop func(), err error) {
+	config := func(context.Context) string { return o.EnvironmentConfig }
+	stop = func() {}
+	urn := map[string]string{
+		Loopback: graphx.URNEnvExternal, External: graphx.URNEnvExternal,
+		Process: graphx.URNEnvProcess, Docker: graphx.URNEnvDocker,
+	}[o.Environment]
+	if o.Environment == Loopback {
+		server, err := extworker.StartLoopback(ctx, 0)
+		if err != nil {
+			return nil, nil, fmt.Errorf("cannot listen for the workers of LOOPBACK: %w", err)
+		}
+		config = server.EnvironmentConfig
+		stop = func() { _ = server.Stop(context.WithoutCancel(ctx)) }
+	}
+	env, err = graphx.CreateEnvironment(ctx, urn, config)
+	if err != nil {
+		stop()
+		return nil, nil, fmt.Errorf("--environment_config: %w", err)
+	}
+	if o.Environment == Process {
+		if err := endWithStarter(env); err != nil {
+			return nil, nil, err
+		}
+	}
+	return env, stop, nil
+}
+
+// endWithStarter makes the boot program and the worker end with what has started them,
+// whichever boot program is used.
+func endWithStarter(env *pipepb.Environment) error {
+	var process pipepb.ProcessPayload
+	if err := proto.Unmarshal(env.GetPayload(), &process); err != nil {
+		return err
+	}
+	if process.Env == nil {
+		process.Env = map[string]string{}
+	}
+	process.Env[parentVariable] = parentOfBoot
+	payload, err := proto.MarshalOptions{Deterministic: true}.Marshal(&process)
+	if err != nil {
+		return err
+	}
+	env.Payload = payload
+	return nil
+}

@@ -1,0 +1,164 @@
+package flink
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/apache/beam/sdks/v2/go/pkg/beam"
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/core/runtime/graphx"
+	_ "github.com/apache/beam/sdks/v2/go/pkg/beam/core/runtime/harness/init" // a program with this runner can be a worker
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/core/runtime/xlangx"
+	jobpb "github.com/apache/beam/sdks/v2/go/pkg/beam/model/jobmanagement_v1"
+	pipepb "github.com/apache/beam/sdks/v2/go/pkg/beam/model/pipeline_v1"
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/options/jobopts"
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/runners/universal/runnerlib"
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/runners/vet"
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/util/grpcx"
+)
+
+// Name is the name of the runner, for the flag --runner and for beam.Run.
+const Name = "agents-flink"
+
+// dialTimeout is how long the runner waits for the job server.
+const dialTimeout = 2 * time.Minute
+
+func init() {
+	beam.RegisterRunner(Name, Execute)
+}
+
+// Execute runs the pipeline as the flags of the program say (see Options for the flags).
+// It returns when the job has ended, or with --async when it is submitted. When ctx ends
+// first, Execute cancels the job.
+func Execute(ctx context.Context, p *beam.Pipeline) (beam.PipelineResult, error) {
+	o, err := fromFlags()
+	if err != nil {
+		return nil, err
+	}
+	if *jobopts.Strict {
+		if _, err := vet.Execute(ctx, p); err != nil {
+			return nil, fmt.Errorf("--beam_strict: %w", err)
+		}
+	}
+	return Run(ctx, p, o)
+}
+
+// Run runs the pipeline with these options, whatever the flags of the program say. It
+// returns when the job has ended, or with Async when it is submitted. When ctx ends first,
+// Run cancels the job. An error of a job that failed is a *JobError.
+func Run(ctx context.Context, p *beam.Pipeline, o Options) (beam.PipelineResult, error) {
+	if !beam.Initialized() {
+		return nil, errors.New("the program has not called beam.Init: call it first thing in main, before the pipeline is built")
+	}
+	if err := o.validate(); err != nil {
+		return nil, err
+	}
+	edges, _, err := p.Build()
+	if err != nil {
+		return nil, err
+	}
+	xlangx.ResolveArtifacts(ctx, edges, nil)
+	env, stop, err := o.environment(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer stop()
+	pipeline, err := graphx.Marshal(edges, &graphx.Options{
+		Environment:           env,
+		PipelineResourceHints: jobopts.GetPipelineResourceHints(),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("cannot describe the pipeline to the job server: %w", err)
+	}
+	if err := o.check(pipeline); err != nil {
+		return nil, err
+	}
+	if err := stableIDs(pipeline); err != nil {
+		return nil, err
+	}
+	return o.submit(ctx, pipeline)
+}
+
+// submit hands the pipeline to the job server, and waits for the job unless it is asked
+// not to.
+func (o *Options) submit(ctx context.Context, pipeline *pipepb.Pipeline) (beam.PipelineResult, error) {
+	worker, err := o.stageWorker(pipeline)
+	if err != nil {
+		return nil, err
+	}
+	defer worker.remove()
+
+	options, err := o.pipelineOptions(pipeline)
+	if err != nil {
+		return nil, err
+	}
+	cc, err := grpcx.Dial(ctx, o.Endpoint, dialTimeout)
+	if err != nil {
+		return nil, fmt.Errorf("no job server answers at --endpoint=%s: %w", o.Endpoint, err)
+	}
+	defer cc.Close()
+	client := jobpb.NewJobServiceClient(cc)
+
+	prepared, err := client.Prepare(ctx, &jobpb.PrepareJobRequest{Pipeline: pipeline, PipelineOptions: options, JobName: o.JobName})
+	if err != nil {
+		return nil, fmt.Errorf("the job server at %s refuses the pipeline: %w", o.Endpoint, err)
+	}
+	token, err := runnerlib.Stage(ctx, prepared.GetPreparationId(), prepared.GetArtifactStagingEndpoint().GetUrl(), worker.path, prepared.GetStagingSessionToken())
+	if err != nil {
+		return nil, fmt.Errorf("cannot stage %s: %w", worker.path, err)
+	}
+	id, err := runnerlib.Submit(ctx, client, prepared.GetPreparationId(), token)
+	if err != nil {
+		return nil, fmt.Errorf("the job server at %s cannot start the job: %w", o.Endpoint, err)
+	}
+	if o.Progress != nil {
+		fmt.Fprintf(o.Progress, "flink: job %s submitted to %s (%s)\n", o.JobName, o.Endpoint, id)
+	}
+	if o.Async {
+		return &result{id: id}, nil
+	}
+	return o.wait(ctx, client, id, pipeline)
+}
+
+// worker is the program that is staged.
+type worker struct {
+	path      string
+	temporary bool
+}
+
+func (w worker) remove() {
+	if w.temporary {
+		_ = os.Remove(w.path)
+	}
+}
+
+// stageWorker names the program that runs the pipeline's functions in the pipeline, with
+// the hash of its bytes.
+func (o *Options) stageWorker(pipeline *pipepb.Pipeline) (worker, error) {
+	w := worker{path: o.WorkerBinary}
+	switch {
+	case o.Environment == Loopback:
+		// This process is the worker. The job server asks for a file anyway.
+		f, err := os.CreateTemp("", "beamagents-loopback-*")
+		if err != nil {
+			return worker{}, err
+		}
+		w = worker{path: f.Name(), temporary: true}
+		if err := f.Close(); err != nil {
+			return worker{}, err
+		}
+	case w.path == "":
+		self, err := os.Executable()
+		if err != nil {
+			return worker{}, fmt.Errorf("cannot find this program to stage it, name it with --worker_binary: %w", err)
+		}
+		w.path = self
+	}
+	if err := runnerlib.UpdateGoEnvironmentWorker(w.path, pipeline); err != nil {
+		w.remove()
+		return worker{}, fmt.Errorf("cannot stage %s: %w", w.path, err)
+	}
+	return w, nil
+}

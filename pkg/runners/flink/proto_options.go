@@ -1,0 +1,110 @@
+package flink
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/apache/beam/sdks/v2/go/pkg/beam"
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/core/util/hooks"
+	pipepb "github.com/apache/beam/sdks/v2/go/pkg/beam/model/pipeline_v1"
+	"google.golang.org/protobuf/types/known/structpb"
+)
+
+// pipelineOptions are the options as the job server takes them: the Java runner's, and
+// the options of the Go SDK, which the workers read.
+func (o *Options) pipelineOptions(p *pipepb.Pipeline) (*structpb.Struct, error) {
+	sdk, err := sdkOptions()
+	if err != nil {
+		return nil, err
+	}
+	options := o.javaOptions(p)
+	extra, err := o.extra()
+	if err != nil {
+		return nil, err
+	}
+	maps.Copy(options, extra)
+	experiments := []any{}
+	for _, e := range append(slices.Clone(o.Experiments), "beam_fn_api") {
+		experiments = append(experiments, e)
+	}
+	maps.Copy(options, map[string]any{
+		"go_options":               map[string]any{"options": sdk},
+		"app_name":                 o.JobName,
+		"job_name":                 o.JobName,
+		"experiments":              experiments,
+		"runner":                   "",
+		"retain_docker_containers": o.RetainDocker,
+	})
+	named := make(map[string]any, len(options))
+	for name, value := range options {
+		named["beam:option:"+name+":v1"] = value
+	}
+	s, err := structpb.NewStruct(named)
+	if err != nil {
+		return nil, fmt.Errorf("cannot send the options: %w", err)
+	}
+	return s, nil
+}
+
+// javaOptions are the options of Flink's runner, each with its reason.
+func (o *Options) javaOptions(p *pipepb.Pipeline) map[string]any {
+	options := map[string]any{
+		// Without streaming the runner ends bundles at checkpoints alone.
+		"streaming": !o.Batch,
+		// Keyed state is cut into so many parts at the first start, for ever. Flink's own
+		// default follows the first parallelism, so that the job could hardly grow.
+		"max_parallelism": o.MaxParallelism,
+		// With chaining the address of an Impulse's state changes with the parallelism.
+		"operator_chaining": o.Chaining,
+	}
+	if !o.Batch {
+		options["max_bundle_time_mills"] = o.BundleTime.Milliseconds()
+	}
+	if o.Parallelism > 0 {
+		options["parallelism"] = o.Parallelism
+	} else {
+		options["parallelism"] = -1
+	}
+	if interval := o.checkpointInterval(p); interval > 0 {
+		options["checkpointing_interval"] = interval.Milliseconds()
+		options["checkpoint_timeout_millis"] = o.CheckpointTimeout.Milliseconds()
+		// Without it the elements of the bundle that is open at a checkpoint are lost when
+		// the job is restored.
+		options["finish_bundle_before_checkpointing"] = true
+		// The last checkpoint stays when a job is cancelled or fails for good.
+		options["externalized_checkpoints_enabled"] = true
+		options["retain_externalized_checkpoints_on_cancellation"] = true
+	}
+	if o.Savepoint != "" {
+		options["savepoint_path"] = o.Savepoint
+		options["allow_non_restored_state"] = o.AllowNonRestoredState
+	}
+	return options
+}
+
+// notForWorkers are flags of the submission. The configuration of an environment may hold
+// variables of a worker's environment, which nobody should read in a web page.
+func notForWorkers(name string) bool {
+	return name == "environment_config" || name == "endpoint" || strings.HasPrefix(name, flagPrefix)
+}
+
+// sdkOptions are what beam.PipelineOptions holds, the program's flags included, as in the
+// SDK's own runners.
+func sdkOptions() (map[string]any, error) {
+	hooks.SerializeHooksToOptions()
+	beam.PipelineOptions.LoadOptionsFromFlags(nil)
+	options := map[string]any{}
+	all := beam.PipelineOptions.Export().Options
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		if notForWorkers(name) {
+			continue
+		}
+		if looksSecret(name, all[name]) {
+			return nil, fmt.Errorf("the flag or pipeline option %q looks like a secret, and Flink shows every option in its web page: give a reference such as env:NAME or file:PATH, and let the worker read it", name)
+		}
+		options[name] = all[name]
+	}
+	return options, nil
+}
