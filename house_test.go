@@ -33,6 +33,7 @@ var house = []folder{
 	{"golden", false}, // test data, for the tests of all that follow
 	{"pkg/internal", false},
 	{"internal/prismtest", true},
+	{"internal/flinktest", false},
 	{"pkg/canonjson", false},
 	{"internal/messagejson", false},
 	{"pkg/intent", false},

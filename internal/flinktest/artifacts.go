@@ -1,0 +1,144 @@
+package flinktest
+
+import (
+	"archive/zip"
+	"bytes"
+	"context"
+	"crypto/sha256"
+	_ "embed"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// DefaultPOM is the pom of the versions that are tested by default.
+//
+//go:embed pom.xml
+var DefaultPOM []byte
+
+// launcher is the jar that the processes are started from. It holds only the names of the
+// others, because the job server uploads every jar of its class path with each job.
+const launcher = "launcher.jar"
+
+// shadedHarness matches a jar that holds an older core of Beam beside its own classes, which
+// breaks stateful DoFns (NoSuchMethodError DoFnRunners.simpleRunner).
+var shadedHarness = regexp.MustCompile(`^beam-sdks-java-harness-.*\.jar$`)
+
+// artifacts returns the folder of the jars that a pom names. Maven copies them into
+// out/flink/<hash of the pom> the first time.
+func artifacts(ctx context.Context, root string, pom []byte) (string, error) {
+	sum := sha256.Sum256(pom)
+	dir := filepath.Join(root, "out", "flink", hex.EncodeToString(sum[:6]))
+	if _, err := os.Stat(filepath.Join(dir, launcher)); err == nil {
+		return dir, nil
+	}
+	if _, err := exec.LookPath("mvn"); err != nil {
+		return "", errors.New("mvn is not installed: the jars of Flink and of Beam's job server come from Maven (Debian: apt-get install maven)")
+	}
+	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
+		return "", err
+	}
+	tmp, err := os.MkdirTemp(filepath.Dir(dir), "copying-*")
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = os.RemoveAll(tmp) }()
+	if err := os.WriteFile(filepath.Join(tmp, "pom.xml"), pom, 0o644); err != nil {
+		return "", err
+	}
+	cmd := exec.CommandContext(ctx, "mvn", "-q", "-B", "-f", filepath.Join(tmp, "pom.xml"), "dependency:copy-dependencies", "-DoutputDirectory="+tmp) //nolint:gosec // a folder of ours
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("mvn dependency:copy-dependencies: %w\n%s", err, tail(out, 30))
+	}
+	if err := writeLauncher(tmp); err != nil {
+		return "", err
+	}
+	// Another process may have been faster.
+	if err := os.Rename(tmp, dir); err != nil && !errors.Is(err, fs.ErrExist) {
+		return "", err
+	}
+	return dir, nil
+}
+
+// writeLauncher removes the jar that breaks the others and writes the launcher.
+func writeLauncher(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	var jars []string
+	for _, e := range entries {
+		switch name := e.Name(); {
+		case shadedHarness.MatchString(name):
+			if err := os.Remove(filepath.Join(dir, name)); err != nil {
+				return err
+			}
+		case strings.HasSuffix(name, ".jar"):
+			jars = append(jars, name)
+		}
+	}
+	if len(jars) == 0 {
+		return errors.New("mvn copied no jar")
+	}
+	var manifest, jar bytes.Buffer
+	manifest.WriteString("Manifest-Version: 1.0\r\n")
+	// A line of a manifest has at most 72 bytes. The next one goes on after a space.
+	line := "Class-Path: " + strings.Join(jars, " ")
+	for len(line) > 70 {
+		manifest.WriteString(line[:70] + "\r\n")
+		line = " " + line[70:]
+	}
+	manifest.WriteString(line + "\r\n\r\n")
+	w := zip.NewWriter(&jar)
+	f, err := w.Create("META-INF/MANIFEST.MF")
+	if err == nil {
+		_, err = f.Write(manifest.Bytes())
+	}
+	if err = errors.Join(err, w.Close()); err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(dir, launcher), jar.Bytes(), 0o644)
+}
+
+var javaVersion = regexp.MustCompile(`version "(\d+)`)
+
+// checkJava finds out whether java can run Flink.
+func checkJava(ctx context.Context) error {
+	out, err := exec.CommandContext(ctx, "java", "-version").CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("java is not installed: a Flink cluster needs Java 17 (Debian: apt-get install openjdk-17-jre-headless): %w", err)
+	}
+	m := javaVersion.FindSubmatch(out)
+	if m == nil {
+		return fmt.Errorf("java -version says %q; install Java 17", out)
+	}
+	if version, err := strconv.Atoi(string(m[1])); err != nil || version != 17 {
+		return fmt.Errorf("java is of version %s; Flink and Beam's job server run on Java 17", m[1])
+	}
+	return nil
+}
+
+// moduleRoot is the folder of go.mod, above the working folder.
+func moduleRoot() (string, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	for {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			return dir, nil
+		}
+		parent := filepath.Dir(dir)
+		if parent == dir {
+			return "", errors.New("the working folder is not in a Go module")
+		}
+		dir = parent
+	}
+}

@@ -1,0 +1,37 @@
+//go:build flink
+
+package flinktest
+
+import (
+	"context"
+	"os"
+	"testing"
+	"time"
+)
+
+func TestMain(m *testing.M) { os.Exit(Main(m)) }
+
+// A task manager can be killed, and another started.
+func TestTaskManagers(t *testing.T) {
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
+	defer cancel()
+	c := Running()
+	if err := c.KillTaskManager(); err != nil {
+		t.Fatal(err)
+	}
+	count := func(want int) {
+		t.Helper()
+		_, err := wait(ctx, "task managers", func() (int, bool, error) {
+			n, err := c.REST.TaskManagers(ctx)
+			return n, n == want, err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	count(0)
+	if err := c.StartTaskManager(); err != nil {
+		t.Fatal(err)
+	}
+	count(1)
+}

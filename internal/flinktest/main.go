@@ -1,0 +1,42 @@
+package flinktest
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"testing"
+)
+
+var running *Cluster
+
+// Main runs the tests of a package with a cluster of DefaultPOM, and returns their exit
+// status, for TestMain. If a test fails the logs are kept, and the ends of them printed. Environment
+// variable FLINKTEST_POM names another pom.
+func Main(m *testing.M) int {
+	pom := DefaultPOM
+	if name := os.Getenv("FLINKTEST_POM"); name != "" {
+		content, err := os.ReadFile(name)
+		if err != nil {
+			fmt.Fprintln(os.Stderr, "FLINKTEST_POM:", err)
+			return 1
+		}
+		pom = content
+	}
+	c, err := Start(context.Background(), pom)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "there is no Flink cluster:", err)
+		return 1
+	}
+	running = c
+	status := m.Run()
+	if status != 0 {
+		fmt.Fprintf(os.Stderr, "the logs are in %s\n%s", c.Dir, c.Logs(30))
+	}
+	if err := c.Stop(status != 0); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+	}
+	return status
+}
+
+// Running is the cluster that Main has started.
+func Running() *Cluster { return running }
