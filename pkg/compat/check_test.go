@@ -22,6 +22,12 @@ func step(name, from string, edit ...func(*Transform)) Transform {
 
 func keeps(t *Transform) { t.State = []State{{ID: "v", Kind: "value"}} }
 
+func timed(number string) func(*Transform) {
+	return func(t *Transform) {
+		t.FlinkTransform, t.Timers = number, []Timer{{Family: "t", TimeDomain: "EVENT_TIME", Coder: simple("timer")}}
+	}
+}
+
 func code(name string) func(*Transform) {
 	return func(t *Transform) { t.Fn = &Fn{Name: name} }
 }
@@ -60,10 +66,10 @@ func TestCheckOfRewiredInputs(t *testing.T) {
 		},
 		"one of several steps of one name, with state": {
 			[]Transform{step("A", "a", keeps), step("A'1", "b", keeps)}, []Transform{step("A", "a", keeps), step("A'1", "c", keeps)},
-			[]want{{NumberedTransformRewired, "A'1", "input i0", "b", "c"}},
+			[]want{{NumberedTransformRewired, "A'1", "input i0", "b", "c"}, {AgentsFlinkOperatorChanged, "A'1", "", "b", "c"}},
 		},
 	} {
-		if diff := cmp.Diff(tc.want, wants(Check(Fingerprint{Format, tc.old}, Fingerprint{Format, tc.new}))); diff != "" {
+		if diff := cmp.Diff(tc.want, wants(Check(Fingerprint{Format: Format, Transforms: tc.old}, Fingerprint{Format: Format, Transforms: tc.new}))); diff != "" {
 			t.Errorf("%s (-want +found):\n%s", name, diff)
 		}
 	}
@@ -88,7 +94,7 @@ func TestCheckOfNumbers(t *testing.T) {
 			[]want{{NumberedTransformMoved, "A'1", "", "A", "A'1"}},
 		},
 	} {
-		if diff := cmp.Diff(tc.want, wants(Check(Fingerprint{Format, tc.old}, Fingerprint{Format, tc.new}))); diff != "" {
+		if diff := cmp.Diff(tc.want, wants(Check(Fingerprint{Format: Format, Transforms: tc.old}, Fingerprint{Format: Format, Transforms: tc.new}))); diff != "" {
 			t.Errorf("%s (-want +found):\n%s", name, diff)
 		}
 	}
@@ -103,7 +109,35 @@ func TestCheckOfOperators(t *testing.T) {
 		"another number, other readers": {
 			[]Transform{step("S", "a", keeps, operator("n1"))},
 			[]Transform{step("N", "a", code("g")), step("S", "a", keeps, operator("n2"))},
-			[]want{{TransformAdded, "N", "", "", "N"}, {FlinkOperatorChanged, "S", "", "n1", "n2"}},
+			[]want{{TransformAdded, "N", "", "", "N"}, {FlinkOperatorChanged, "S", "", "n1", "n2"}, {FlinkOperatorShared, "S", "", "S", "N (keeps nothing), S"}},
+		},
+		"another number, another input": {
+			[]Transform{step("S", "a", keeps, operator("n1"))},
+			[]Transform{step("N", "a", code("g")), step("S", "b", keeps, operator("n2"))},
+			[]want{
+				{TransformAdded, "N", "", "", "N"},
+				{FlinkOperatorChanged, "S", "", "n1", "n2"}, {AgentsFlinkOperatorChanged, "S", "", "a", "b"}, {InputRewired, "S", "input i0", "a", "b"},
+			},
+		},
+		"the number and the input of another": {
+			[]Transform{step("S", "a", keeps, operator("n1")), step("T", "b", keeps, operator("n2"), code("g"))},
+			[]Transform{step("S", "b", keeps, operator("n2")), step("T", "c", keeps, operator("n3"), code("g"))},
+			[]want{
+				{FlinkOperatorExchanged, "S", "", "n1", "n2"}, {AgentsFlinkOperatorExchanged, "S", "", "a", "b"}, {InputRewired, "S", "input i0", "a", "b"},
+				{FlinkOperatorChanged, "T", "", "n2", "n3"}, {AgentsFlinkOperatorChanged, "T", "", "b", "c"}, {InputRewired, "T", "input i0", "b", "c"},
+			},
+		},
+		"another number of a transform with timers": {
+			[]Transform{step("S", "a", timed("e3"))}, []Transform{step("S", "a", timed("e4"))},
+			[]want{{FlinkTransformChanged, "S", "", "e3", "e4"}},
+		},
+		"another name of a transform with timers": {
+			[]Transform{step("S", "a", timed("e3"))}, []Transform{step("R", "a", timed("e3"))},
+			[]want{{StatefulTransformRenamed, "R", "", "S", "R"}, {AgentsFlinkTransformChanged, "R", "", "S", "R"}},
+		},
+		"another number of a transform without timers now": {
+			[]Transform{step("S", "a", timed("e3"))}, []Transform{step("S", "a", keeps)},
+			[]want{{StateAdded, "S", "state v", "", "value"}, {TimerFamilyRemoved, "S", "timer family t", "EVENT_TIME", ""}},
 		},
 		"the same number, other readers": {
 			[]Transform{step("S", "a", keeps, operator("n1"))},
@@ -119,7 +153,7 @@ func TestCheckOfOperators(t *testing.T) {
 			[]want{{InputAdded, "S", "input i0", "", "bytes"}},
 		},
 	} {
-		if diff := cmp.Diff(tc.want, wants(Check(Fingerprint{Format, tc.old}, Fingerprint{Format, tc.new}))); diff != "" {
+		if diff := cmp.Diff(tc.want, wants(Check(Fingerprint{Format: Format, Transforms: tc.old}, Fingerprint{Format: Format, Transforms: tc.new}))); diff != "" {
 			t.Errorf("%s (-want +found):\n%s", name, diff)
 		}
 	}
@@ -135,7 +169,7 @@ func TestWriteSortsWhatAStepHas(t *testing.T) {
 			cells = append(cells, State{ID: id, Kind: "value", Value: new(simple("bytes"))})
 			timers = append(timers, Timer{Family: id, TimeDomain: "EVENT_TIME", Coder: simple("bytes")})
 		}
-		f := Fingerprint{Format, []Transform{step("S", "a", func(t *Transform) { t.State, t.Timers = cells, timers })}}
+		f := Fingerprint{Format: Format, Transforms: []Transform{step("S", "a", func(t *Transform) { t.State, t.Timers = cells, timers })}}
 		var text bytes.Buffer
 		if err := f.Write(&text); err != nil {
 			t.Fatal(err)

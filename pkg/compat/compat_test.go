@@ -46,14 +46,16 @@ func pipeline() Fingerprint {
 	}
 	side := tagged(from(raw, "Read/Impulse[i0]"), "i1")
 	side.Access = "beam:side_input:iterable:v1"
-	return Fingerprint{Format: Format, Transforms: []Transform{
+	return Fingerprint{Format: Format, Platform: &Platform{
+		Environment: "beam:env:process:v1", Parallelism: 1, MaxParallelism: 128, Chaining: Chaining(false),
+	}, Transforms: []Transform{
 		{Name: "Read/Impulse", Kind: "beam:transform:impulse:v1", Outputs: []Collection{raw}},
 		{
 			Name: "Parse/a.parseFn", Kind: parDo, Fn: &Fn{Name: "*example.test/a.parseFn"},
 			Inputs: []Collection{from(raw, "Read/Impulse[i0]")}, Outputs: []Collection{event, tagged(raw, "i1")},
 		},
 		{
-			Name: "Agent/a.agentFn", Kind: parDo, Fn: &Fn{Name: "*example.test/a.agentFn"}, FlinkOperator: "n2",
+			Name: "Agent/a.agentFn", Kind: parDo, Fn: &Fn{Name: "*example.test/a.agentFn"}, FlinkOperator: "n2", FlinkTransform: "e4",
 			Inputs: []Collection{from(event, "Parse/a.parseFn[i0]")}, Outputs: []Collection{event},
 			State: []State{
 				{ID: "memory", Kind: "value", Value: new(message("Memory", "encode"))},
@@ -154,12 +156,18 @@ var cases = map[string]struct {
 	"a stateless transform renamed": {func(f *Fingerprint) {
 		get(f, "Parse/a.parseFn").Name = "Read/a.parseFn"
 		get(f, "Agent/a.agentFn").Inputs[0].From = "Read/a.parseFn[i0]"
-	}, []want{{TransformRenamed, "Read/a.parseFn", "", "Parse/a.parseFn", "Read/a.parseFn"}}},
+	}, []want{
+		{AgentsFlinkOperatorChanged, "Agent/a.agentFn", "", "Parse/a.parseFn[i0]", "Read/a.parseFn[i0]"},
+		{TransformRenamed, "Read/a.parseFn", "", "Parse/a.parseFn", "Read/a.parseFn"},
+	}},
 	"a stateful transform renamed": {func(f *Fingerprint) {
 		get(f, "Group/CoGBK").Name = "Collect/CoGBK"
 		get(f, "Sole").Inputs[0].From = "Collect/CoGBK[i0]"
 	},
-		[]want{{StatefulTransformRenamed, "Collect/CoGBK", "", "Group/CoGBK", "Collect/CoGBK"}}},
+		[]want{
+			{GroupingRenamed, "Collect/CoGBK", "", "Group/CoGBK", "Collect/CoGBK"},
+			{AgentsFlinkOperatorChanged, "Sole", "", "Group/CoGBK[i0]", "Collect/CoGBK[i0]"},
+		}},
 	"a DoFn renamed, and its step with it": {func(f *Fingerprint) {
 		get(f, "Agent/a.agentFn").Fn.Name = "*example.test/a.otherFn"
 		get(f, "Agent/a.agentFn").Name = "Agent/a.otherFn"
@@ -168,7 +176,9 @@ var cases = map[string]struct {
 		get(f, "Join/e7_inject1").Inputs[0].From = "Agent/a.otherFn[i0]"
 	}, []want{
 		{StatefulTransformRenamed, "Agent/a.otherFn", "", "Agent/a.agentFn", "Agent/a.otherFn"},
+		{AgentsFlinkTransformChanged, "Agent/a.otherFn", "", "Agent/a.agentFn", "Agent/a.otherFn"},
 		{FnChanged, "Agent/a.otherFn", "", "*example.test/a.agentFn", "*example.test/a.otherFn"},
+		{AgentsFlinkOperatorChanged, "Join/a.joinFn", "", "Agent/a.agentFn[i0]", "Agent/a.otherFn[i0]"},
 	}},
 	"a step renamed, and a cell added": {func(f *Fingerprint) {
 		t := get(f, "Sole")
@@ -208,15 +218,39 @@ var cases = map[string]struct {
 		get(f, "Join/e7_inject1").Name = "Join/e9_inject1"
 		get(f, "Join/e9_inject0").Inputs[0].From, get(f, "Join/e9_inject1").Inputs[0].From = "Agent/a.agentFn[i0]", "C[i0]"
 	}, []want{
+		{FlinkOperatorShared, "Join/a.joinFn", "", "Join/a.joinFn, Join/e9_inject1 (keeps nothing)", "Join/a.joinFn, Join/e9_inject0 (keeps nothing)"},
 		{TransformRenamed, "Join/e9_inject0", "", "Join/e7_inject0", "Join/e9_inject0"},
 		{InputOrderChanged, "Join/e9_inject0", "input i0", "C[i0]", "Agent/a.agentFn[i0]"},
 		{TransformRenamed, "Join/e9_inject1", "", "Join/e7_inject1", "Join/e9_inject1"},
 		{InputOrderChanged, "Join/e9_inject1", "input i0", "Agent/a.agentFn[i0]", "C[i0]"},
 	}},
 	"one of several of one name rewired": {func(f *Fingerprint) { get(f, "Twin").Inputs[0].From = "D[i0]" },
-		[]want{{NumberedTransformRewired, "Twin", "input i0", "A[i0]", "D[i0]"}}},
+		[]want{{NumberedTransformRewired, "Twin", "input i0", "A[i0]", "D[i0]"}, {AgentsFlinkOperatorChanged, "Twin", "", "A[i0]", "D[i0]"}}},
 	"another kind": {func(f *Fingerprint) { get(f, "Agent/a.agentFn").Kind = "beam:transform:flatten:v1" },
 		[]want{{TransformKindChanged, "Agent/a.agentFn", "", "beam:transform:pardo:v1", "beam:transform:flatten:v1"}}},
+	"another number of a transform with timers": {func(f *Fingerprint) { get(f, "Agent/a.agentFn").FlinkTransform = "e5" },
+		[]want{{FlinkTransformChanged, "Agent/a.agentFn", "", "e4", "e5"}}},
+	"the number of another": {func(f *Fingerprint) { get(f, "Sole").FlinkOperator = "n7" },
+		[]want{{FlinkOperatorExchanged, "Sole", "", "n6", "n7"}}},
+	"keys and cells as texts": {func(f *Fingerprint) {
+		t := get(f, "Agent/a.agentFn")
+		t.Inputs[0].Coder = kv(simple("string_utf8"), message("Event", "encode"))
+		t.State[2].Key = new(simple("string_utf8"))
+		t.Timers[0].Coder.Components[0] = simple("string_utf8")
+	}, []want{
+		{InputTypeChanged, "Agent/a.agentFn", "input i0", "KV<bytes, *pb.Event>", "KV<string_utf8, *pb.Event>"},
+		{SameBytes, "Agent/a.agentFn", "input i0, key", "bytes", "string_utf8"},
+		{SameBytes, "Agent/a.agentFn", "state table, key", "bytes", "string_utf8"},
+		{SameBytes, "Agent/a.agentFn", "timer family agent", "timer<bytes, global_window>", "timer<string_utf8, global_window>"},
+	}},
+	"another platform": {func(f *Fingerprint) {
+		f.Platform = &Platform{Environment: "beam:env:docker:v1", Parallelism: 2, MaxParallelism: 64, Chaining: Chaining(true)}
+	}, []want{
+		{EnvironmentChanged, "", "", "beam:env:process:v1", "beam:env:docker:v1"},
+		{ParallelismChanged, "", "", "1", "2"},
+		{MaxParallelismChanged, "", "", "128", "64"},
+		{ChainingChanged, "", "", "off", "on"},
+	}},
 	"another number": {func(f *Fingerprint) { get(f, "Agent/a.agentFn").FlinkOperator = "n3" },
 		[]want{{FlinkOperatorChanged, "Agent/a.agentFn", "", "n2", "n3"}}},
 	"another one on the input of a stateful one": {func(f *Fingerprint) {
@@ -229,7 +263,7 @@ var cases = map[string]struct {
 		second := *get(f, "Sole")
 		second.Name, second.State = "Second", nil
 		f.Transforms = append(f.Transforms, second)
-	}, []want{{TransformAdded, "Second", "", "", "Second"}, {FlinkOperatorShared, "Sole", "", "Sole", "Second, Sole"}}},
+	}, []want{{TransformAdded, "Second", "", "", "Second"}, {FlinkOperatorShared, "Sole", "", "Sole", "Second (keeps nothing), Sole"}}},
 	"the only reader of an input renamed": {func(f *Fingerprint) { get(f, "Sole").Name = "Soul" },
 		[]want{{StatefulTransformRenamed, "Soul", "", "Sole", "Soul"}}},
 	"a step that begins to keep something": {func(f *Fingerprint) {
@@ -255,6 +289,7 @@ var cases = map[string]struct {
 		a, b := get(f, "Join/e7_inject0"), get(f, "Join/e7_inject1")
 		a.Inputs, b.Inputs = b.Inputs, a.Inputs
 	}, []want{
+		{FlinkOperatorShared, "Join/a.joinFn", "", "Join/a.joinFn, Join/e7_inject1 (keeps nothing)", "Join/a.joinFn, Join/e7_inject0 (keeps nothing)"},
 		{InputOrderChanged, "Join/e7_inject0", "input i0", "C[i0]", "Agent/a.agentFn[i0]"},
 		{InputOrderChanged, "Join/e7_inject1", "input i0", "Agent/a.agentFn[i0]", "C[i0]"},
 	}},
@@ -263,11 +298,14 @@ var cases = map[string]struct {
 		a.Inputs, b.Inputs = b.Inputs, a.Inputs
 	}, []want{
 		{TransformExchanged, "East", "input i0", "E[i0]", "W[i0]"},
+		{AgentsFlinkOperatorExchanged, "East", "", "E[i0]", "W[i0]"},
 		{TransformExchanged, "West", "input i0", "W[i0]", "E[i0]"},
+		{AgentsFlinkOperatorExchanged, "West", "", "W[i0]", "E[i0]"},
 	}},
 	"one of two of one DoFn on the input of both": {func(f *Fingerprint) { get(f, "East").Inputs[0].From = "W[i0]" },
 		[]want{
 			{FlinkOperatorShared, "East", "", "East", "East, West"},
+			{AgentsFlinkOperatorExchanged, "East", "", "E[i0]", "W[i0]"},
 			{InputRewired, "East", "input i0", "E[i0]", "W[i0]"},
 			{FlinkOperatorShared, "West", "", "West", "East, West"},
 		}},
@@ -275,20 +313,26 @@ var cases = map[string]struct {
 		get(f, "Group/CoGBK").Inputs[0].Coder = kv(simple("varint"), message("Event", "encode"))
 	},
 		[]want{
-			{KeyCoderChanged, "Group/CoGBK", "input i0", "bytes", "varint"},
+			{KeyCoderChanged, "Group/CoGBK", "input i0, key", "bytes", "varint"},
 			{InputTypeChanged, "Group/CoGBK", "input i0", "KV<bytes, *pb.Event>", "KV<varint, *pb.Event>"},
 		}},
 	"another coder of an input": {func(f *Fingerprint) {
 		get(f, "Group/CoGBK").Inputs[0].Coder = kv(simple("bytes"), message("Event", "enc"))
 	},
 		[]want{{
+			GroupedCoderChanged, "Group/CoGBK", "input i0, value",
+			marshal(new(message("Event", "encode"))), marshal(new(message("Event", "enc"))),
+		}, {
 			InputCoderChanged, "Group/CoGBK", "input i0",
 			marshal(kv(simple("bytes"), message("Event", "encode"))), marshal(kv(simple("bytes"), message("Event", "enc"))),
 		}}},
 	"another type of an input": {func(f *Fingerprint) {
 		get(f, "Group/CoGBK").Inputs[0].Coder = kv(simple("bytes"), message("Other", "encode"))
 	},
-		[]want{{InputTypeChanged, "Group/CoGBK", "input i0", "KV<bytes, *pb.Event>", "KV<bytes, *pb.Other>"}}},
+		[]want{
+			{GroupedCoderChanged, "Group/CoGBK", "input i0, value", "*pb.Event", "*pb.Other"},
+			{InputTypeChanged, "Group/CoGBK", "input i0", "KV<bytes, *pb.Event>", "KV<bytes, *pb.Other>"},
+		}},
 	"a type of the same name in another package": {func(f *Fingerprint) {
 		get(f, "Read/Impulse").Outputs[0].Coder = message("Event", "encode")
 		get(f, "Read/Impulse").Outputs[0].Coder.Components[0].Custom.Type = "*example.test/v2/pb.Event"
@@ -431,7 +475,7 @@ func TestCheckOfOneDoFn(t *testing.T) {
 			[]Transform{step("A", "a", "v"), step("B", "b", "v")}, []Transform{step("C", "c", "v")},
 			[]want{
 				{StatefulTransformRemoved, "B", "", "B", ""},
-				{StatefulTransformRenamed, "C", "", "A", "C"}, {InputRewired, "C", "input i0", "a", "c"},
+				{StatefulTransformRenamed, "C", "", "A", "C"}, {AgentsFlinkOperatorChanged, "C", "", "a", "c"}, {InputRewired, "C", "input i0", "a", "c"},
 			},
 		},
 		"without code, renamed and rewired": {
@@ -440,7 +484,7 @@ func TestCheckOfOneDoFn(t *testing.T) {
 		},
 		"without code, in another scope and rewired": {
 			[]Transform{group("A/G", "a")}, []Transform{group("B/G", "b")},
-			[]want{{StatefulTransformRenamed, "B/G", "", "A/G", "B/G"}, {InputRewired, "B/G", "input i0", "a", "b"}},
+			[]want{{GroupingRenamed, "B/G", "", "A/G", "B/G"}, {InputRewired, "B/G", "input i0", "a", "b"}},
 		},
 		"other code in another scope": {
 			[]Transform{step("A/f", "a", "v")}, []Transform{other(step("B/g", "a", "v"))},
@@ -469,15 +513,15 @@ func TestCheckOfOneDoFn(t *testing.T) {
 		},
 		"rewired, one of several before": {
 			[]Transform{step("N", "a", "v"), step("N'1", "b", "w")}, []Transform{step("N", "b", "v")},
-			[]want{{NumberedTransformRewired, "N", "input i0", "a", "b"}, {StatefulTransformRemoved, "N'1", "", "N'1", ""}},
+			[]want{{NumberedTransformRewired, "N", "input i0", "a", "b"}, {AgentsFlinkOperatorExchanged, "N", "", "a", "b"}, {StatefulTransformRemoved, "N'1", "", "N'1", ""}},
 		},
 		"rewired, one of several now": {
 			[]Transform{step("N", "a", "v")}, []Transform{step("N", "b", "v"), step("N'1", "c", "w")},
-			[]want{{NumberedTransformRewired, "N", "input i0", "a", "b"}, {StatefulTransformAdded, "N'1", "", "", "N'1"}},
+			[]want{{NumberedTransformRewired, "N", "input i0", "a", "b"}, {AgentsFlinkOperatorChanged, "N", "", "a", "b"}, {StatefulTransformAdded, "N'1", "", "", "N'1"}},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			found := Check(Fingerprint{Format, tc.old}, Fingerprint{Format, tc.new})
+			found := Check(Fingerprint{Format: Format, Transforms: tc.old}, Fingerprint{Format: Format, Transforms: tc.new})
 			if diff := cmp.Diff(tc.want, wants(found)); diff != "" {
 				t.Errorf("(-want +found):\n%s", diff)
 			}
@@ -488,7 +532,7 @@ func TestCheckOfOneDoFn(t *testing.T) {
 // Another key matters where state is kept before the update, after it, or both.
 func TestCheckOfAnotherKey(t *testing.T) {
 	step := func(key string, state ...State) Fingerprint {
-		return Fingerprint{Format, []Transform{{
+		return Fingerprint{Format: Format, Transforms: []Transform{{
 			Name: "A", Kind: parDo, State: state,
 			Inputs: []Collection{{Tag: "i0", From: "a[i0]", Coder: kv(simple(key), simple("bytes"))}},
 		}}}
@@ -501,7 +545,7 @@ func TestCheckOfAnotherKey(t *testing.T) {
 	cell := State{ID: "v", Kind: "value"}
 	fromPlain := want{InputTypeChanged, "A", "input i0", "bytes", "KV<varint, bytes>"}
 	toPlain := want{InputTypeChanged, "A", "input i0", "KV<bytes, bytes>", "bytes"}
-	key := want{KeyCoderChanged, "A", "input i0", "bytes", "varint"}
+	key := want{KeyCoderChanged, "A", "input i0, key", "bytes", "varint"}
 	typ := want{InputTypeChanged, "A", "input i0", "KV<bytes, bytes>", "KV<varint, bytes>"}
 	for name, tc := range map[string]struct {
 		old, new Fingerprint
@@ -525,7 +569,7 @@ func TestCheckOfAnotherKey(t *testing.T) {
 func TestCheckOfReaderThatBeginsToKeepSomething(t *testing.T) {
 	pipeline := func() Fingerprint {
 		in := []Collection{{Tag: "i0", From: "a[i0]", Coder: simple("bytes")}}
-		return Fingerprint{Format, []Transform{
+		return Fingerprint{Format: Format, Transforms: []Transform{
 			{Name: "A", Kind: parDo, Inputs: in},
 			{Name: "B", Kind: parDo, Inputs: in, FlinkOperator: "n1", State: []State{{ID: "v", Kind: "bag"}}},
 		}}
@@ -566,20 +610,36 @@ func TestSeverities(t *testing.T) {
 	safe := []Kind{
 		TransformAdded, StatefulTransformAdded, FnChanged, FnSignatureChanged, InputAdded, InputRewired, OutputAdded, StateAdded, TimerFamilyAdded,
 	}
-	for _, k := range Kinds() {
-		rule, _ := RuleOf(k)
-		if want := slices.Contains(safe, k); want != (rule.Severity() == Safe) {
+	for _, k := range slices.Concat(Kinds(), LintKinds()) {
+		rule, ok := RuleOf(k)
+		if want := slices.Contains(safe, k); !ok || want != (rule.Severity() == Safe) {
 			t.Errorf("%s is %s", k, rule.Severity())
 		}
-		if rule.Summary == "" || rule.Avoid == "" || rule.Dataflow.Source == "" || rule.Flink.Source == "" {
+		runners := Runners()
+		if slices.Contains(LintKinds(), k) {
+			runners = append(runners, Prism)
+		}
+		if rule.Summary == "" || rule.Avoid == "" {
 			t.Errorf("%s says too little: %+v", k, rule)
 		}
+		for _, runner := range runners {
+			c := rule.On(runner)
+			if c.Effect == "" || c.Source == "" || !slices.Contains([]Evidence{Run, InSource, Inferred}, c.Evidence) {
+				t.Errorf("%s says too little of %s: %+v", k, runner, c)
+			}
+		}
 	}
-	if rule, _ := RuleOf(FlinkOperatorChanged); rule.Severity(Dataflow) != Safe || rule.Severity(Flink) != Unsafe {
-		t.Error("Dataflow has no Flink operators")
+	rule, _ := RuleOf(FlinkOperatorChanged)
+	for runner, want := range map[Runner]Severity{Dataflow: Safe, Flink: Unsafe, AgentsFlink: Safe} {
+		if got := rule.Severity(runner); got != want {
+			t.Errorf("an operator id of numbers is %s on %s", got, runner)
+		}
 	}
 	if _, ok := RuleOf("nothing"); ok {
 		t.Error("nothing is a kind")
+	}
+	if c := rule.On("spark"); c != (Consequence{}) {
+		t.Errorf("a rule for a runner that it does not know: %+v", c)
 	}
 }
 
@@ -696,6 +756,7 @@ func TestReadRefuses(t *testing.T) {
 		"a member twice":     {replace(`"kind":`, `"name":`), "duplicate", ErrMalformed},
 		"a name in capitals": {replace(`"kind":`, `"Kind":`), "unknown object member name", ErrMalformed},
 		"another type":       {replace(`"beam:transform:group_by_key:v1"`, "7"), "kind", ErrMalformed},
+		"a bad platform":     {replace(`"operator_chaining": "off"`, `"operator_chaining": "no"`), "neither on nor off", ErrMalformed},
 		"no transforms":      {`{"format":1}`, "no transforms", ErrMalformed},
 		"no name":            {replace(`"Sum"`, `""`), "has no name", ErrMalformed},
 		"one name twice":     {replace(`"Twin'1"`, `"Twin"`), `"Twin" is there twice`, ErrMalformed},
@@ -744,14 +805,16 @@ func TestValidate(t *testing.T) {
 		},
 		"side input of Join/a.joinFn 0 has no name":     func(f *Fingerprint) { get(f, "Join/a.joinFn").SideInputs[0].Tag = "" },
 		"timer family of Agent/a.agentFn 0 has no name": func(f *Fingerprint) { get(f, "Agent/a.agentFn").Timers[0].Family = "" },
-		"Sum has no kind": func(f *Fingerprint) { get(f, "Sum").Kind = "" },
-		"Sole has no kind, or a cell of it has none": func(f *Fingerprint) { get(f, "Sole").State[0].Kind = "" },
-		"coder of Sum has no URN":                    func(f *Fingerprint) { get(f, "Sum").Accumulator.URN = "" },
-		"coder of Join/a.joinFn has no URN":          func(f *Fingerprint) { get(f, "Join/a.joinFn").Restriction.URN = "" },
-		"coder of Sole has no URN":                   func(f *Fingerprint) { get(f, "Sole").State[0].Value.URN = "" },
-		"coder of Read/Impulse has no URN":           func(f *Fingerprint) { get(f, "Read/Impulse").Outputs[0].Coder.URN = "" },
-		"coder of Agent/a.agentFn has no URN":        func(f *Fingerprint) { get(f, "Agent/a.agentFn").Timers[0].Coder.Components[0].URN = "" },
-		"coder of a\\x1b has no URN":                 func(f *Fingerprint) { *get(f, "Sum") = Transform{Name: "a\x1b", Kind: "k", Accumulator: new(Coder)} },
+		"neither on nor off":                            func(f *Fingerprint) { f.Platform.Chaining = "no" },
+		"negative number":                               func(f *Fingerprint) { f.Platform.MaxParallelism = -1 },
+		"Sum has no kind":                               func(f *Fingerprint) { get(f, "Sum").Kind = "" },
+		"Sole has no kind, or a cell of it has none":    func(f *Fingerprint) { get(f, "Sole").State[0].Kind = "" },
+		"coder of Sum has no URN":                       func(f *Fingerprint) { get(f, "Sum").Accumulator.URN = "" },
+		"coder of Join/a.joinFn has no URN":             func(f *Fingerprint) { get(f, "Join/a.joinFn").Restriction.URN = "" },
+		"coder of Sole has no URN":                      func(f *Fingerprint) { get(f, "Sole").State[0].Value.URN = "" },
+		"coder of Read/Impulse has no URN":              func(f *Fingerprint) { get(f, "Read/Impulse").Outputs[0].Coder.URN = "" },
+		"coder of Agent/a.agentFn has no URN":           func(f *Fingerprint) { get(f, "Agent/a.agentFn").Timers[0].Coder.Components[0].URN = "" },
+		"coder of a\\x1b has no URN":                    func(f *Fingerprint) { *get(f, "Sum") = Transform{Name: "a\x1b", Kind: "k", Accumulator: new(Coder)} },
 	} {
 		f := pipeline()
 		edit(&f)
@@ -798,7 +861,7 @@ func TestCheckProperties(t *testing.T) {
 		if (len(found) == 0) != bytes.Equal(a.Bytes(), b.Bytes()) {
 			t.Fatalf("findings %v of\n%s\n%s", found, &a, &b)
 		}
-		shuffled := Fingerprint{Format, rapid.Permutation(now.Transforms).Draw(t, "order")}
+		shuffled := Fingerprint{Format: Format, Platform: now.Platform, Transforms: rapid.Permutation(now.Transforms).Draw(t, "order")}
 		if diff := cmp.Diff(found, Check(old, shuffled)); diff != "" {
 			t.Fatal(diff)
 		}

@@ -14,6 +14,9 @@ const (
 	goNumbers        = "Beam Go SDK, core/runtime/graphx: inputs, side inputs and outputs are known by their numbers, and a CoGroupByKey of several inputs stores that number with each element"
 	timersByID       = "Beam model: a timer is delivered to its transform and family by name"
 	agentsIDs        = "pkg/runners/flink: names replace numbers before the job is submitted"
+	nothingStored    = "as input_type_changed, which was run: a savepoint holds no elements between steps"
+	asRemoved        = "as stateful_transform_removed, which was run"
+	opaque           = "Beam's Flink runner stores the bytes of a Go coder and does not look into them"
 
 	// flinkRun is the evidence of the upgrade matrix, pkg/compat/graph/upgrade.
 	flinkRun = "Flink 1.19.3, Beam's Flink runner 2.70.0, Go SDK 2.77.0, 2026-12-01"
@@ -103,7 +106,7 @@ var rules = []kindRule{
 	}},
 	{TransformKindChanged, Rule{
 		"the name stands for another kind of transform",
-		inferred(Refuses, dataflowCheck), ran(Refuses), ran(Refuses), Consequence{},
+		inferred(Refuses, dataflowCheck), inferred(Refuses, asRemoved), inferred(Refuses, asRemoved), Consequence{},
 		newStep,
 	}},
 	{FlinkOperatorChanged, Rule{
@@ -188,7 +191,7 @@ var rules = []kindRule{
 	}},
 	{InputCoderChanged, Rule{
 		"elements of an input are encoded another way",
-		verified(Refuses, dataflowCoder), ran(NoEffect), ran(NoEffect), Consequence{},
+		verified(Refuses, dataflowCoder), inferred(NoEffect, nothingStored), inferred(NoEffect, nothingStored), Consequence{},
 		keepCoder,
 	}},
 	{InputTypeChanged, Rule{
@@ -208,7 +211,7 @@ var rules = []kindRule{
 	}},
 	{OutputCoderChanged, Rule{
 		"elements of an output are encoded another way, or the outputs have another order",
-		verified(Refuses, dataflowCoder), ran(NoEffect), ran(NoEffect), Consequence{},
+		verified(Refuses, dataflowCoder), inferred(NoEffect, nothingStored), inferred(NoEffect, nothingStored), Consequence{},
 		keepCoder + "; " + appendOutput,
 	}},
 	{OutputTypeChanged, Rule{
@@ -248,7 +251,7 @@ var rules = []kindRule{
 	}},
 	{StateRemoved, Rule{
 		"a cell was removed: what is in it stays stored, and nobody reads or clears it",
-		inferred(LosesState, noStateCheck), ran(LosesState), ran(LosesState), Consequence{},
+		inferred(LosesState, noStateCheck), ranAs(NoEffect, "the other cells keep what is in them"), ranAs(NoEffect, "the other cells keep what is in them"), Consequence{},
 		"leave the field in and clear the cell when its key is seen",
 	}},
 	{StateRenamed, Rule{
@@ -298,7 +301,7 @@ var rules = []kindRule{
 	}},
 	{RestrictionCoderChanged, Rule{
 		"what a splittable DoFn keeps is encoded another way",
-		inferred(Refuses, dataflowCoder), ran(FailsForever), ran(FailsForever), Consequence{},
+		inferred(Refuses, dataflowCoder), inferred(Misreads, opaque), inferred(Misreads, opaque), Consequence{},
 		newStep,
 	}},
 	{SameBytes, Rule{

@@ -454,8 +454,8 @@ var upgrades = map[string]upgrade{
 			return compat.Misreads
 		}
 	}),
-	"a combine in the place of a step": {
-		about: kinds(compat.TransformKindChanged), stock: compat.Refuses, agents: compat.Refuses, noTimers: true,
+	"a combine replaced by a step": {
+		about: kinds(compat.StatefulTransformRemoved), stock: compat.Refuses, agents: compat.Refuses, noTimers: true,
 		before: []string{"a one"}, after: []string{"a two"},
 		v1: func(p plan, s beam.Scope) {
 			keyed := p.key(s.Scope("Key"), keyFn{}, windowed(s, 100, p.seen(s, p.source(s))))
