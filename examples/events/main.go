@@ -2,7 +2,7 @@
 // a line, and writes a timeline of each session, statistics of each tool, the traces,
 // and the dead letters.
 //
-//	go run ./examples/events --input FILE --out DIR [--runner prism|direct] [--fingerprint FILE]
+//	go run ./examples/events --input FILE --out DIR [--runner prism|direct|agents-flink] [--fingerprint FILE]
 //
 // It ends with a table of the tools. Exit status: 0 when the pipeline ran, dead letters
 // or not, or the fingerprint was written; 1 when it failed; 2 for a wrong flag, a
@@ -25,6 +25,7 @@ import (
 	_ "github.com/apache/beam/sdks/v2/go/pkg/beam/runners/prism"
 
 	"github.com/beamagents/beamagents-go/pkg/compat/graph"
+	"github.com/beamagents/beamagents-go/pkg/runners/flink"
 	"github.com/beamagents/beamagents-go/pkg/transforms"
 )
 
@@ -42,7 +43,7 @@ func main() {
 	flag.CommandLine.SetOutput(io.Discard)
 	switch err := flag.CommandLine.Parse(os.Args[1:]); {
 	case errors.Is(err, flag.ErrHelp):
-		fmt.Fprintln(os.Stderr, "usage: events --input FILE --out DIR [--runner prism|direct] [--fingerprint FILE]")
+		fmt.Fprintln(os.Stderr, "usage: events --input FILE --out DIR [--runner prism|direct|agents-flink] [--fingerprint FILE]")
 		return
 	case err != nil:
 		fmt.Fprintln(os.Stderr, "events:", err)
@@ -81,8 +82,8 @@ func (o *options) validate(args []string) error {
 	if o.runner == "" {
 		o.runner = "prism"
 	}
-	if o.runner != "prism" && o.runner != "direct" {
-		return fmt.Errorf("--runner %q is not in this binary: use prism or direct", o.runner)
+	if o.runner != "prism" && o.runner != "direct" && o.runner != flink.Name {
+		return fmt.Errorf("--runner %q is not in this binary: use prism, direct or agents-flink", o.runner)
 	}
 	info, err := os.Stat(o.input)
 	switch {

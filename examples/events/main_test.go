@@ -119,7 +119,7 @@ func TestAWrongCallIsOneLine(t *testing.T) {
 		"flag without value":  {[]string{"--input"}, "events: flag needs an argument: -input"},
 		"no output":           {[]string{"--input", input}, "--out is missing"},
 		"an argument":         {[]string{"--input", input, "--out", folder, "x"}, `unexpected argument "x"`},
-		"another runner":      {[]string{"--input", input, "--out", folder, "--runner=flink"}, "use prism or direct"},
+		"another runner":      {[]string{"--input", input, "--out", folder, "--runner=flink"}, "use prism, direct or agents-flink"},
 		"missing file":        {[]string{"--input", filepath.Join(folder, "none"), "--out", folder}, "cannot read the input"},
 		"folder":              {[]string{"--input", folder, "--out", folder}, "is not a file"},
 		"input among outputs": {[]string{"--input", input, "--out", folder}, "is the input; choose another --out"},
@@ -134,7 +134,7 @@ func TestAWrongCallIsOneLine(t *testing.T) {
 
 func TestHelpIsTheUsage(t *testing.T) {
 	stdout, stderr, status := program(t, "--help")
-	if status != 0 || stdout != "" || stderr != "usage: events --input FILE --out DIR [--runner prism|direct] [--fingerprint FILE]\n" {
+	if status != 0 || stdout != "" || stderr != "usage: events --input FILE --out DIR [--runner prism|direct|agents-flink] [--fingerprint FILE]\n" {
 		t.Errorf("status %d, stdout %q, stderr %q", status, stdout, stderr)
 	}
 }

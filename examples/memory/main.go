@@ -2,7 +2,7 @@
 // customers from a file, keeps a bounded memory of topics and a record for each customer, of a
 // version that changed its shape, and forgets those who stay away.
 //
-//	go run ./examples/memory --input FILE --out DIR [--runner prism] [--fingerprint FILE]
+//	go run ./examples/memory --input FILE --out DIR [--runner prism|agents-flink] [--fingerprint FILE]
 //
 // It ends with a table of the customers. Exit status: 0 when the pipeline ran, dead
 // letters or not, or the fingerprint was written; 1 when it failed; 2 for a wrong flag, a
@@ -25,6 +25,7 @@ import (
 	_ "github.com/apache/beam/sdks/v2/go/pkg/beam/runners/prism"
 
 	"github.com/beamagents/beamagents-go/pkg/compat/graph"
+	"github.com/beamagents/beamagents-go/pkg/runners/flink"
 	"github.com/beamagents/beamagents-go/pkg/transforms"
 )
 
@@ -42,7 +43,7 @@ func main() {
 	flag.CommandLine.SetOutput(io.Discard)
 	switch err := flag.CommandLine.Parse(os.Args[1:]); {
 	case errors.Is(err, flag.ErrHelp):
-		fmt.Fprintln(os.Stderr, "usage: memory --input FILE --out DIR [--runner prism] [--fingerprint FILE]")
+		fmt.Fprintln(os.Stderr, "usage: memory --input FILE --out DIR [--runner prism|agents-flink] [--fingerprint FILE]")
 		return
 	case err != nil:
 		fmt.Fprintln(os.Stderr, "memory:", err)
@@ -76,14 +77,16 @@ func (o *options) validate(args []string) error {
 		return fmt.Errorf("unexpected argument %q", args[0])
 	case o.runner == "direct":
 		return errors.New("--runner direct: keyed state needs prism, the embedded runner, or a portable one; the legacy direct runner has none")
-	case o.runner != "" && o.runner != "prism":
-		return fmt.Errorf("--runner %q is not in this binary: use prism", o.runner)
+	case o.runner != "" && o.runner != "prism" && o.runner != flink.Name:
+		return fmt.Errorf("--runner %q is not in this binary: use prism or agents-flink", o.runner)
 	case o.input == "":
 		return errors.New("--input is missing: name a file of events")
 	case o.out == "":
 		return errors.New("--out is missing: name a folder for the outputs")
 	}
-	o.runner = "prism"
+	if o.runner == "" {
+		o.runner = "prism"
+	}
 	info, err := os.Stat(o.input)
 	switch {
 	case err != nil:

@@ -145,7 +145,7 @@ func TestAWrongCallIsOneLine(t *testing.T) {
 		"flag without value":  {[]string{"--input"}, "memory: flag needs an argument: -input"},
 		"no output":           {[]string{"--input", input}, "--out is missing"},
 		"an argument":         {[]string{"--input", input, "--out", folder, "x"}, `unexpected argument "x"`},
-		"another runner":      {[]string{"--input", input, "--out", folder, "--runner=flink"}, `--runner "flink" is not in this binary: use prism`},
+		"another runner":      {[]string{"--input", input, "--out", folder, "--runner=flink"}, `--runner "flink" is not in this binary: use prism or agents-flink`},
 		"missing file":        {[]string{"--input", filepath.Join(folder, "none"), "--out", folder}, "cannot read the input"},
 		"folder":              {[]string{"--input", folder, "--out", folder}, "is not a file"},
 		"input among outputs": {[]string{"--input", input, "--out", folder}, "is the input; choose another --out"},
@@ -186,7 +186,7 @@ func TestFingerprint(t *testing.T) {
 
 func TestHelpIsTheUsage(t *testing.T) {
 	stdout, stderr, status := program(t, "--help")
-	if status != 0 || stdout != "" || stderr != "usage: memory --input FILE --out DIR [--runner prism] [--fingerprint FILE]\n" {
+	if status != 0 || stdout != "" || stderr != "usage: memory --input FILE --out DIR [--runner prism|agents-flink] [--fingerprint FILE]\n" {
 		t.Errorf("status %d, stdout %q, stderr %q", status, stdout, stderr)
 	}
 }

@@ -1,7 +1,7 @@
 // Quickstart is the smallest useful agent: it pays small refunds, asks a human about large
 // ones, and waits for the answers.
 //
-//	go run ./examples/quickstart --input FILE --out DIR [--runner prism] [--fingerprint FILE]
+//	go run ./examples/quickstart --input FILE --out DIR [--runner prism|agents-flink] [--fingerprint FILE]
 //
 // It prints what the agent has decided. Everything that leaves the agent is in the folder.
 // Exit status: 0 when the pipeline ran, dead letters or not, or the fingerprint was
@@ -9,6 +9,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -25,6 +26,7 @@ import (
 	_ "github.com/apache/beam/sdks/v2/go/pkg/beam/runners/prism"
 
 	"github.com/beamagents/beamagents-go/pkg/compat/graph"
+	"github.com/beamagents/beamagents-go/pkg/runners/flink"
 	"github.com/beamagents/beamagents-go/pkg/transforms"
 )
 
@@ -35,7 +37,7 @@ func main() {
 	flag.CommandLine.SetOutput(io.Discard)
 	switch err := flag.CommandLine.Parse(os.Args[1:]); {
 	case errors.Is(err, flag.ErrHelp):
-		fmt.Fprintln(os.Stderr, "usage: quickstart --input FILE --out DIR [--runner prism] [--fingerprint FILE]")
+		fmt.Fprintln(os.Stderr, "usage: quickstart --input FILE --out DIR [--runner prism|agents-flink] [--fingerprint FILE]")
 		return
 	case err != nil:
 		end(2, err)
@@ -49,7 +51,7 @@ func main() {
 	p, s := beam.NewPipelineWithRoot()
 	build(s, *input, *out)
 	graph.WriteIfAsked(p)
-	if _, err := beam.Run(context.Background(), "prism", p); err != nil {
+	if _, err := beam.Run(context.Background(), cmp.Or(*runners.Runner, "prism"), p); err != nil {
 		end(1, err)
 	}
 	decisions, err := os.ReadFile(filepath.Join(*out, "outputs.jsonl"))
@@ -69,8 +71,8 @@ func check(input, out string, args []string) error {
 	switch runner := *runners.Runner; {
 	case len(args) > 0:
 		return fmt.Errorf("unexpected argument %q", args[0])
-	case runner != "" && runner != "prism":
-		return fmt.Errorf("--runner %q is not in this binary: use prism, the embedded runner; an agent needs keyed state and timers", runner)
+	case runner != "" && runner != "prism" && runner != flink.Name:
+		return fmt.Errorf("--runner %q is not in this binary: use prism, the embedded runner, or agents-flink; an agent needs keyed state and timers", runner)
 	case input == "":
 		return errors.New("--input is missing: name a file of envelopes")
 	case out == "":

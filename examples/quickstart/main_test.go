@@ -113,7 +113,7 @@ func TestAWrongCallIsOneLine(t *testing.T) {
 		}
 	}
 	stdout, stderr, status := program(t, "--help")
-	if status != 0 || stdout != "" || stderr != "usage: quickstart --input FILE --out DIR [--runner prism] [--fingerprint FILE]\n" {
+	if status != 0 || stdout != "" || stderr != "usage: quickstart --input FILE --out DIR [--runner prism|agents-flink] [--fingerprint FILE]\n" {
 		t.Errorf("--help: status %d, stdout %q, stderr %q", status, stdout, stderr)
 	}
 }

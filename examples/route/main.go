@@ -1,7 +1,7 @@
 // Route is the main job: it reads AgentEnvelopes from a file, parses, keys and routes
 // them, and writes each kind, and the dead letters, to a folder of its own.
 //
-//	go run ./examples/route --input FILE --out DIR [--runner prism|direct] [--fingerprint FILE]
+//	go run ./examples/route --input FILE --out DIR [--runner prism|direct|agents-flink] [--fingerprint FILE]
 //
 // It ends with a table of counts. Exit status: 0 when the pipeline ran, dead letters
 // or not, or the fingerprint was written; 1 when it failed; 2 for a wrong flag, a
@@ -27,6 +27,7 @@ import (
 	_ "github.com/apache/beam/sdks/v2/go/pkg/beam/runners/prism"
 
 	"github.com/beamagents/beamagents-go/pkg/compat/graph"
+	"github.com/beamagents/beamagents-go/pkg/runners/flink"
 	"github.com/beamagents/beamagents-go/pkg/transforms"
 )
 
@@ -41,12 +42,12 @@ func main() {
 	flag.StringVar(&o.input, "input", "", "file of AgentEnvelopes: .jsonl, JSON, one a line; or .binpb, each after its length as a varint")
 	flag.StringVar(&o.out, "out", "", "folder for the outputs, created if need be")
 	flag.Usage = func() {
-		fmt.Fprintln(os.Stderr, "usage: route --input FILE --out DIR [--runner prism|direct] [--fingerprint FILE]")
+		fmt.Fprintln(os.Stderr, "usage: route --input FILE --out DIR [--runner prism|direct|agents-flink] [--fingerprint FILE]")
 		for _, name := range []string{"input", "out"} {
 			fmt.Fprintf(os.Stderr, "  --%-8s %s\n", name, flag.Lookup(name).Usage)
 		}
 		fmt.Fprintln(os.Stderr, "  --fingerprint "+flag.Lookup("fingerprint").Usage)
-		fmt.Fprintln(os.Stderr, "  --runner   prism, the embedded runner (default), or direct, Beam's legacy one")
+		fmt.Fprintln(os.Stderr, "  --runner   prism, the embedded runner (default), direct, Beam's legacy one, or agents-flink")
 	}
 	flag.Parse()
 	log.LogLevel = "warn" // at "info" the embedded runner reports every step it takes
@@ -82,8 +83,8 @@ func (o *options) validate(args []string) error {
 	if o.runner == "" {
 		o.runner = "prism"
 	}
-	if o.runner != "prism" && o.runner != "direct" {
-		return fmt.Errorf("--runner %q is not in this binary: use prism or direct", o.runner)
+	if o.runner != "prism" && o.runner != "direct" && o.runner != flink.Name {
+		return fmt.Errorf("--runner %q is not in this binary: use prism, direct or agents-flink", o.runner)
 	}
 	info, err := os.Stat(o.input)
 	switch {

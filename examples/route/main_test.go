@@ -202,7 +202,7 @@ func TestUsageErrors(t *testing.T) {
 		"folder as a file":   {[]string{"--input", dir, "--out", dir}, "is not a file"},
 		"unwritable folder":  {[]string{"--input", file, "--out", filepath.Join(blocked, "out")}, "cannot write the outputs"},
 		"folder is a file":   {[]string{"--input", file, "--out", blocked}, "cannot write the outputs"},
-		"unknown runner":     {[]string{"--input", file, "--out", dir, "--runner", "spark"}, "use prism or direct"},
+		"unknown runner":     {[]string{"--input", file, "--out", dir, "--runner", "spark"}, "use prism, direct or agents-flink"},
 		"stray argument":     {[]string{"--input", file, "--out", dir, "more"}, `unexpected argument "more"`},
 		"output is an input": {[]string{"--input", filepath.Join(own, eventsFile), "--out", own}, "choose another --out"},
 	} {

@@ -164,6 +164,9 @@ func (c *Cluster) configure(rpc, rest int) error {
 		// A killed task manager is missed after 5 s in place of 50.
 		"heartbeat.interval: 1000",
 		"heartbeat.timeout: 5000",
+		// A job restarts a second after a failure at the latest, in place of a minute.
+		"restart-strategy.exponential-delay.initial-backoff: 200 ms",
+		"restart-strategy.exponential-delay.max-backoff: 1 s",
 		"classloader.resolve-order: parent-first",
 		"execution.checkpointing.dir: " + fileURL(filepath.Join(c.Dir, "checkpoints")),
 		"state.checkpoints.dir: " + fileURL(filepath.Join(c.Dir, "checkpoints")),

@@ -1,6 +1,10 @@
 package flink
 
 import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	pipepb "github.com/apache/beam/sdks/v2/go/pkg/beam/model/pipeline_v1"
@@ -24,7 +28,30 @@ func (o *Options) checkpointInterval(p *pipepb.Pipeline) time.Duration {
 	return o.CheckpointInterval
 }
 
-// check refuses a pipeline that Flink would run into a hang or a loss.
+// check refuses a pipeline that would hang or lose data with these options, and fills in
+// the interval of its checkpoints.
 func (o *Options) check(p *pipepb.Pipeline) error {
+	endless := unbounded(p)
+	switch {
+	case endless && o.Batch:
+		return errors.New("--flink_batch takes bounded sources only, and this pipeline has an unbounded one: leave out --flink_batch")
+	case o.Savepoint != "" && o.checkpointInterval(p) == 0:
+		return errors.New("--flink_savepoint needs checkpoints, and a pipeline of bounded sources runs without: leave out --flink_savepoint, or give --flink_checkpoint_interval")
+	}
+	transforms := p.GetComponents().GetTransforms()
+	for _, id := range slices.Sorted(maps.Keys(transforms)) {
+		t := transforms[id]
+		payload, err := parDo(t)
+		if err != nil {
+			return err
+		}
+		switch {
+		case !stateful(payload):
+		case len(payload.GetSideInputs()) > 0 && !o.Batch:
+			return fmt.Errorf("step %s has state or timers and a side input, and Flink loses such a step in streaming (it is not in the job at all, or no checkpoint completes): give what the side input holds to a step before it, which adds it to the elements, or run bounded sources with --flink_batch", t.GetUniqueName())
+		case len(payload.GetTimerFamilySpecs()) > 0 && !endless && o.CheckpointInterval > 0:
+			return fmt.Errorf("step %s has timers, and with --flink_checkpoint_interval Flink clears its state before the last timers of a bounded input: leave out --flink_checkpoint_interval (a failure then fails the job, which you start again)", t.GetUniqueName())
+		}
+	}
 	return nil
 }

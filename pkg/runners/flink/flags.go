@@ -31,6 +31,7 @@ var (
 	maxParallelismFlag     = flag.Int("flink_max_parallelism", DefaultMaxParallelism, "Upper bound of the parallelism for the life of the job's state.")
 	chainingFlag           = flag.Bool("flink_operator_chaining", false, "Chain operators. A job with chaining cannot be rescaled.")
 	batchFlag              = flag.Bool("flink_batch", false, "Run a pipeline of bounded sources in batch mode: the elements of a key come in no order.")
+	masterFlag             = flag.String("flink_master", "", "HOST:PORT of the REST API of the Flink cluster. The default is the job server's cluster.")
 	savepointFlag          = flag.String("flink_savepoint", "", "Savepoint or retained checkpoint to start from.")
 	nonRestoredFlag        = flag.Bool("flink_allow_non_restored_state", false, "Start even if the savepoint holds state that no step takes. Needs --flink_accept_lost_state.")
 	acceptLostFlag         = flag.Bool("flink_accept_lost_state", false, "Accept that --flink_allow_non_restored_state drops state, and that renamed sources end or start again.")
@@ -61,6 +62,7 @@ func fromFlags() (Options, error) {
 		MaxParallelism:        *maxParallelismFlag,
 		Chaining:              *chainingFlag,
 		Batch:                 *batchFlag,
+		Master:                *masterFlag,
 		Savepoint:             *savepointFlag,
 		AllowNonRestoredState: *nonRestoredFlag,
 		AcceptLostState:       *acceptLostFlag,

@@ -109,6 +109,13 @@ func (o *Options) submit(ctx context.Context, pipeline *pipepb.Pipeline) (beam.P
 	if err != nil {
 		return nil, fmt.Errorf("cannot stage %s: %w", worker.path, err)
 	}
+	var rest *restAPI
+	if o.Master != "" {
+		rest = &restAPI{base: "http://" + o.Master}
+		if rest.before, err = rest.jobs(ctx, o.JobName); err != nil {
+			return nil, fmt.Errorf("no cluster answers at --flink_master=%s: %w", o.Master, err)
+		}
+	}
 	id, err := runnerlib.Submit(ctx, client, prepared.GetPreparationId(), token)
 	if err != nil {
 		return nil, fmt.Errorf("the job server at %s cannot start the job: %w", o.Endpoint, err)
@@ -119,7 +126,7 @@ func (o *Options) submit(ctx context.Context, pipeline *pipepb.Pipeline) (beam.P
 	if o.Async {
 		return &result{id: id}, nil
 	}
-	return o.wait(ctx, client, id, pipeline)
+	return o.wait(ctx, client, id, pipeline, rest)
 }
 
 // worker is the program that is staged.

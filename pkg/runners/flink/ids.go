@@ -2,22 +2,45 @@ package flink
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 
 	pipepb "github.com/apache/beam/sdks/v2/go/pkg/beam/model/pipeline_v1"
+	"google.golang.org/protobuf/proto"
 )
 
-// transformPrefix begins the id of every transform.
-const transformPrefix = "t:"
+const (
+	// transformPrefix begins the id of every transform.
+	transformPrefix = "t:"
+	// ownInput is the last part of the name of the step that gives a stateful step an
+	// input of its own, and the tag of that input.
+	ownInput = "own_input"
 
-// stableIDs gives every transform the id "t:" and its unique name, and every PCollection
-// the id and the name "<unique name of its producer>.<tag>". The SDK numbers both in the
-// order of construction. Flink derives the address of state from the name of a stateful
-// step's input, and stores timers under the id of the transform, so that with the SDK's
-// numbers a step that is inserted moves the state and the timers of all that follow.
+	urnParDo   = "beam:transform:pardo:v1"
+	urnFlatten = "beam:transform:flatten:v1"
+)
+
+// stableIDs makes every id of the pipeline out of the names of its steps, so that a step
+// that is inserted or removed anywhere leaves the ids of the others as they are. The SDK
+// numbers transforms and PCollections in the order of construction. Flink derives the
+// address of state from the name of the input of a stateful step, and stores timers under
+// the id of the transform.
+//
+// A transform gets the id "t:" and its unique name, a PCollection the id and the name
+// "<unique name of its producer>.<tag>". A stateful step gets an input that nobody else
+// reads, since Flink tells the readers of one PCollection apart by a counter.
 func stableIDs(p *pipepb.Pipeline) error {
+	if err := nameIDs(p); err != nil {
+		return err
+	}
+	return giveOwnInputs(p)
+}
+
+func nameIDs(p *pipepb.Pipeline) error {
 	c := p.GetComponents()
 	transforms := make(map[string]string, len(c.GetTransforms()))
 	seen := make(map[string]bool, len(c.GetTransforms()))
+	pcollections := make(map[string]string, len(c.GetPcollections()))
 	for id, t := range c.GetTransforms() {
 		name := transformPrefix + t.GetUniqueName()
 		if seen[name] {
@@ -25,26 +48,23 @@ func stableIDs(p *pipepb.Pipeline) error {
 		}
 		seen[name] = true
 		transforms[id] = name
-	}
-	pcollections := make(map[string]string, len(c.GetPcollections()))
-	for _, t := range c.GetTransforms() {
 		if len(t.GetSubtransforms()) > 0 {
-			continue // the step inside it is the producer
+			continue // a step inside it is the producer
 		}
-		for tag, id := range t.GetOutputs() {
-			pcollections[id] = t.GetUniqueName() + "." + tag
+		for tag, out := range t.GetOutputs() {
+			pcollections[out] = t.GetUniqueName() + "." + tag
 		}
 	}
 
 	renamed := make(map[string]*pipepb.PTransform, len(transforms))
 	for id, t := range c.GetTransforms() {
-		renameAll(t.Subtransforms, transforms)
-		renameValues(t.Inputs, pcollections)
-		renameValues(t.Outputs, pcollections)
+		t.Inputs = rename(t.GetInputs(), pcollections)
+		t.Outputs = rename(t.GetOutputs(), pcollections)
+		renameAll(t.GetSubtransforms(), transforms)
 		renamed[transforms[id]] = t
 	}
 	c.Transforms = renamed
-	renameAll(p.RootTransformIds, transforms)
+	renameAll(p.GetRootTransformIds(), transforms)
 
 	collections := make(map[string]*pipepb.PCollection, len(c.GetPcollections()))
 	for id, col := range c.GetPcollections() {
@@ -60,16 +80,93 @@ func stableIDs(p *pipepb.Pipeline) error {
 
 func renameAll(ids []string, to map[string]string) {
 	for i, id := range ids {
-		if name, ok := to[id]; ok {
-			ids[i] = name
-		}
+		ids[i] = nameOf(id, to)
 	}
 }
 
-func renameValues(ids map[string]string, to map[string]string) {
+// rename renames the PCollections of a transform. The SDK also uses their ids as the tags
+// of composites.
+func rename(ids, to map[string]string) map[string]string {
+	if len(ids) == 0 {
+		return ids
+	}
+	renamed := make(map[string]string, len(ids))
 	for tag, id := range ids {
-		if name, ok := to[id]; ok {
-			ids[tag] = name
+		renamed[nameOf(tag, to)] = nameOf(id, to)
+	}
+	return renamed
+}
+
+func nameOf(id string, to map[string]string) string {
+	if name, ok := to[id]; ok {
+		return name
+	}
+	return id
+}
+
+// giveOwnInputs puts a Flatten of one PCollection before each stateful step. It does so
+// even if the step is the only reader, so that a reader that is added later changes
+// nothing.
+func giveOwnInputs(p *pipepb.Pipeline) error {
+	c := p.GetComponents()
+	for _, id := range slices.Sorted(maps.Keys(c.GetTransforms())) {
+		step := c.GetTransforms()[id]
+		payload, err := parDo(step)
+		if err != nil {
+			return err
+		}
+		if !stateful(payload) {
+			continue
+		}
+		for tag, input := range step.GetInputs() {
+			if _, side := payload.GetSideInputs()[tag]; side {
+				continue
+			}
+			own := step.GetUniqueName() + "." + ownInput
+			col := proto.CloneOf(c.GetPcollections()[input])
+			col.UniqueName = own
+			c.Pcollections[own] = col
+			name := step.GetUniqueName() + "/" + ownInput
+			c.Transforms[transformPrefix+name] = &pipepb.PTransform{
+				UniqueName: name,
+				Spec:       &pipepb.FunctionSpec{Urn: urnFlatten},
+				Inputs:     map[string]string{"i0": input},
+				Outputs:    map[string]string{"i0": own},
+			}
+			step.Inputs[tag] = own
+			insertBefore(p, id, transformPrefix+name)
 		}
 	}
+	return nil
+}
+
+// insertBefore puts a transform before another in the composite, or the list of roots,
+// that holds it.
+func insertBefore(p *pipepb.Pipeline, id, inserted string) {
+	for _, t := range p.GetComponents().GetTransforms() {
+		if at := slices.Index(t.GetSubtransforms(), id); at >= 0 {
+			t.Subtransforms = slices.Insert(t.Subtransforms, at, inserted)
+			return
+		}
+	}
+	if at := slices.Index(p.GetRootTransformIds(), id); at >= 0 {
+		p.RootTransformIds = slices.Insert(p.RootTransformIds, at, inserted)
+	}
+}
+
+// parDo is the payload of a ParDo, nil for other transforms.
+func parDo(t *pipepb.PTransform) (*pipepb.ParDoPayload, error) {
+	if t.GetSpec().GetUrn() != urnParDo {
+		return nil, nil //nolint:nilnil // most transforms have none, which the getters of a nil message bear
+	}
+	payload := new(pipepb.ParDoPayload)
+	if err := proto.Unmarshal(t.GetSpec().GetPayload(), payload); err != nil {
+		return nil, fmt.Errorf("step %s: %w", t.GetUniqueName(), err)
+	}
+	return payload, nil
+}
+
+// stateful tells whether a ParDo has state or timers.
+func stateful(p *pipepb.ParDoPayload) bool {
+	return len(p.GetStateSpecs()) > 0 || len(p.GetTimerFamilySpecs()) > 0
 }

@@ -51,6 +51,11 @@ type Options struct {
 	// Environment is one of Loopback, Process, External, Docker. Required: the SDK's default
 	// of Docker is not taken silently. --environment_type
 	Environment string
+	// Master is HOST:PORT of the REST API of the Flink cluster. The job server submits to
+	// that cluster whatever it was started with, and Run shows the cluster's counts of
+	// records and checkpoints, and the failures after which Flink starts the job again.
+	// Empty leaves the cluster to the job server. Savepoint needs it. --flink_master
+	Master string
 	// EnvironmentConfig is for Process JSON with a "command" (default: this program, which
 	// is its own boot program), for External HOST:PORT of the worker pool, for Docker the
 	// image. Loopback takes none. --environment_config
@@ -147,6 +152,10 @@ func (o *Options) validate() error {
 		return errors.New("--flink_allow_non_restored_state drops the state of every step that was removed or renamed, and a renamed source is taken for one that has ended or starts again from its beginning: give --flink_accept_lost_state, too, if that is what you want")
 	case o.AllowNonRestoredState && o.Savepoint == "":
 		return errors.New("--flink_allow_non_restored_state needs --flink_savepoint: it says what to do with a savepoint's state")
+	case o.Savepoint != "" && !address.MatchString(o.Master):
+		return errors.New("--flink_savepoint needs --flink_master=HOST:PORT, the REST address of the cluster: a job server with an embedded cluster ([local]) ignores a savepoint without a word and starts from nothing, and the runner cannot see which cluster a job server has")
+	case o.Master != "" && !address.MatchString(o.Master):
+		return fmt.Errorf("--flink_master=%s is not valid: give the HOST:PORT of the cluster's REST API, such as 127.0.0.1:8081", o.Master)
 	case o.Batch && o.CheckpointInterval > 0:
 		return errors.New("--flink_batch takes no --flink_checkpoint_interval: Flink takes no checkpoints in batch mode")
 	}
@@ -164,6 +173,7 @@ var flagOf = map[string]string{
 	"checkpoint_timeout_millis": "--flink_checkpoint_timeout",
 	"checkpointing_interval":    "--flink_checkpoint_interval",
 	"experiments":               "--experiments",
+	"flink_master":              "--flink_master",
 	"go_options":                "the flags of the program",
 	"job_name":                  "--job_name",
 	"max_bundle_time_mills":     "--flink_bundle_time",
@@ -175,6 +185,10 @@ var flagOf = map[string]string{
 	"savepoint_path":            "--flink_savepoint",
 	"streaming":                 "--flink_batch",
 }
+
+// address is HOST:PORT. Flink's runner has other words, such as [local], for clusters that
+// end with the job.
+var address = regexp.MustCompile(`^[^\s\[\]/:@]+:[0-9]{1,5}$|^\[[0-9a-fA-F:]+\]:[0-9]{1,5}$`)
 
 var optionName = regexp.MustCompile(`^[a-z][a-z0-9]*(_[a-z0-9]+)*$`)
 

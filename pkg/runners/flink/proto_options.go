@@ -77,6 +77,9 @@ func (o *Options) javaOptions(p *pipepb.Pipeline) map[string]any {
 		options["externalized_checkpoints_enabled"] = true
 		options["retain_externalized_checkpoints_on_cancellation"] = true
 	}
+	if o.Master != "" {
+		options["flink_master"] = o.Master
+	}
 	if o.Savepoint != "" {
 		options["savepoint_path"] = o.Savepoint
 		options["allow_non_restored_state"] = o.AllowNonRestoredState

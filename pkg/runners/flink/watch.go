@@ -5,12 +5,27 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
+	"strings"
+	"time"
 
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/core/metrics"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/core/runtime/metricsx"
 	jobpb "github.com/apache/beam/sdks/v2/go/pkg/beam/model/jobmanagement_v1"
 	pipepb "github.com/apache/beam/sdks/v2/go/pkg/beam/model/pipeline_v1"
+)
+
+const (
+	// progressInterval is the time between two lines on how the job gets on.
+	progressInterval = 5 * time.Second
+	// cancelTimeout bounds the request to cancel a job.
+	cancelTimeout = 10 * time.Second
+	// reasonTimeout is how long a failed job may take to say why.
+	reasonTimeout = 10 * time.Second
+	// countersShown bounds a line of progress. The result of the job has all counters.
+	countersShown = 8
 )
 
 // result is the result of a job.
@@ -25,34 +40,218 @@ func (r *result) Metrics() metrics.Results { return r.metrics }
 // JobID is beam.PipelineResult's: the job server's id of the job.
 func (r *result) JobID() string { return r.id }
 
+// watch follows a job to its end.
+type watch struct {
+	client   jobpb.JobServiceClient
+	id, name string
+	pipeline *pipepb.Pipeline
+	progress io.Writer // nil for none
+	rest     *restAPI  // nil if the cluster is not known
+
+	state    string
+	errors   []string // messages of the job server
+	failedAt int64    // the last failure that was shown
+	last     string   // the last line of progress
+	counted  map[string]int64
+	at       time.Time // of counted
+}
+
 // wait waits for the end of the job.
-func (o *Options) wait(ctx context.Context, client jobpb.JobServiceClient, id string, p *pipepb.Pipeline) (beam.PipelineResult, error) {
-	stream, err := client.GetMessageStream(ctx, &jobpb.JobMessagesRequest{JobId: id})
+func (o *Options) wait(ctx context.Context, client jobpb.JobServiceClient, id string, p *pipepb.Pipeline, rest *restAPI) (beam.PipelineResult, error) {
+	w := &watch{client: client, id: id, name: o.JobName, pipeline: p, progress: o.Progress, rest: rest, at: time.Now()}
+	err := w.follow(ctx)
+	r := &result{id: id}
+	if ctx.Err() == nil {
+		found, metricsErr := w.metrics(ctx)
+		if metricsErr != nil && err == nil {
+			err = fmt.Errorf("job %s has ended, but the job server does not give its metrics: %w", id, metricsErr)
+		}
+		if metricsErr == nil {
+			r.metrics = *found
+		}
+	}
+	return r, err
+}
+
+// follow reads what the job server says until the job has ended.
+func (w *watch) follow(ctx context.Context) error {
+	streaming, stop := context.WithCancel(ctx)
+	defer stop()
+	stream, err := w.client.GetMessageStream(streaming, &jobpb.JobMessagesRequest{JobId: w.id})
+	if err != nil {
+		return fmt.Errorf("job %s runs, but the job server does not tell how: %w", w.id, err)
+	}
+	type message struct {
+		*jobpb.JobMessagesResponse
+
+		err error
+	}
+	messages := make(chan message)
+	go func() {
+		for {
+			m, err := stream.Recv()
+			select {
+			case messages <- message{m, err}:
+			case <-streaming.Done():
+				return
+			}
+			if err != nil {
+				return
+			}
+		}
+	}()
+	tick := time.NewTicker(progressInterval)
+	defer tick.Stop()
+	var noReason <-chan time.Time // runs once the job has failed without a word
+	for {
+		select {
+		case <-ctx.Done():
+			return w.cancel(ctx)
+		case <-noReason:
+			return failed(w.id, w.errors)
+		case <-tick.C:
+			w.report(ctx)
+		case m := <-messages:
+			switch {
+			case ctx.Err() != nil:
+				return w.cancel(ctx)
+			case errors.Is(m.err, io.EOF) && w.state == jobpb.JobState_FAILED.String():
+				return failed(w.id, w.errors)
+			case m.err != nil:
+				return fmt.Errorf("the job server no longer tells how job %s gets on, which may go on without it: %w", w.id, m.err)
+			}
+			ended, err := w.take(m.JobMessagesResponse)
+			if ended || err != nil {
+				return err
+			}
+			if w.state == jobpb.JobState_FAILED.String() && noReason == nil {
+				noReason = time.After(reasonTimeout)
+			}
+		}
+	}
+}
+
+// take handles what the job server says, and tells whether the job has ended.
+func (w *watch) take(m *jobpb.JobMessagesResponse) (ended bool, err error) {
+	if text := m.GetMessageResponse(); text.GetImportance() >= jobpb.JobMessage_JOB_MESSAGE_ERROR {
+		w.errors = append(w.errors, text.GetMessageText())
+	}
+	if m.GetStateResponse() != nil {
+		if state := m.GetStateResponse().GetState().String(); state != w.state {
+			w.state = state
+			w.line(state)
+		}
+	}
+	switch w.state {
+	case jobpb.JobState_DONE.String():
+		return true, nil
+	case jobpb.JobState_CANCELLED.String():
+		return true, &JobError{JobID: w.id, Cancelled: true}
+	case jobpb.JobState_FAILED.String():
+		if len(w.errors) > 0 {
+			return true, failed(w.id, w.errors)
+		}
+	}
+	return false, nil
+}
+
+// cancel cancels the job, since nobody waits for it any more.
+func (w *watch) cancel(ctx context.Context) error {
+	reason := context.Cause(ctx)
+	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), cancelTimeout)
+	defer stop()
+	if _, err := w.client.Cancel(ctx, &jobpb.CancelJobRequest{JobId: w.id}); err != nil {
+		return fmt.Errorf("%w; job %s could not be cancelled and may go on: %w", reason, w.id, err)
+	}
+	w.line("CANCELLED")
+	return fmt.Errorf("job %s was cancelled: %w", w.id, reason)
+}
+
+func (w *watch) metrics(ctx context.Context) (*metrics.Results, error) {
+	response, err := w.client.GetJobMetrics(ctx, &jobpb.GetJobMetricsRequest{JobId: w.id})
 	if err != nil {
 		return nil, err
 	}
-	r := &result{id: id}
-	last := "no message"
-	for {
-		m, err := stream.Recv()
-		if errors.Is(err, io.EOF) {
-			return r, nil
-		} else if err != nil {
-			return r, err
-		}
-		if text := m.GetMessageResponse(); text != nil && text.GetImportance() >= jobpb.JobMessage_JOB_MESSAGE_ERROR {
-			last = text.GetMessageText()
-		}
-		switch state := m.GetStateResponse().GetState(); state {
-		case jobpb.JobState_DONE, jobpb.JobState_CANCELLED:
-			response, err := client.GetJobMetrics(ctx, &jobpb.GetJobMetricsRequest{JobId: id})
-			if err != nil {
-				return r, err
-			}
-			r.metrics = *metricsx.FromMonitoringInfos(p, response.GetMetrics().GetAttempted(), response.GetMetrics().GetCommitted())
-			return r, nil
-		case jobpb.JobState_FAILED:
-			return r, fmt.Errorf("job %s failed: %s", id, last)
+	infos := response.GetMetrics()
+	for _, i := range slices.Concat(infos.GetAttempted(), infos.GetCommitted()) {
+		// The ids are those that stableIDs gave. A user knows the names.
+		if id, ok := i.GetLabels()["PTRANSFORM"]; ok {
+			i.Labels["PTRANSFORM"] = strings.TrimPrefix(id, transformPrefix)
 		}
 	}
+	return metricsx.FromMonitoringInfos(w.pipeline, infos.GetAttempted(), infos.GetCommitted()), nil
+}
+
+// report writes a line on how the job gets on, if something has changed since the last.
+func (w *watch) report(ctx context.Context) {
+	if w.progress == nil {
+		return
+	}
+	state, counts := w.state, map[string]int64{}
+	if found, err := w.metrics(ctx); err == nil {
+		for _, c := range found.AllMetrics().Counters() {
+			counts[c.Key.Namespace+"."+c.Key.Name] += max(c.Committed, c.Attempted)
+		}
+	}
+	if job, ok := w.look(ctx); ok {
+		state = job.State
+		counts["records"] = job.Records
+		if job.Completed+job.Failed > 0 {
+			counts["checkpoints"], counts["checkpoints failed"] = job.Completed, job.Failed
+		}
+		if job.FailedAt > w.failedAt {
+			w.failedAt = job.FailedAt
+			w.restarted(job.Failure)
+		}
+	}
+	now := time.Now()
+	w.line(state + describe(counts, w.counted, now.Sub(w.at)))
+	w.counted, w.at = counts, now
+}
+
+// look asks the cluster, if it is known.
+func (w *watch) look(ctx context.Context) (flinkJob, bool) {
+	if w.rest == nil {
+		return flinkJob{}, false
+	}
+	if w.rest.job == "" && w.rest.find(ctx, w.name) != nil {
+		return flinkJob{}, false
+	}
+	job, err := w.rest.look(ctx)
+	return job, err == nil
+}
+
+// restarted tells of a failure after which Flink starts the job again.
+func (w *watch) restarted(trace string) {
+	step, reason := explain(trace)
+	if step != "" {
+		reason = "in step " + step + ": " + reason
+	}
+	w.line("a bundle failed, Flink starts it again: " + reason)
+}
+
+// describe are the counts, with the rates of those that grow.
+func describe(counts, before map[string]int64, since time.Duration) string {
+	var b strings.Builder
+	names := slices.Sorted(maps.Keys(counts))
+	for i, name := range names {
+		if i == countersShown {
+			fmt.Fprintf(&b, ", and %d more", len(names)-i)
+			break
+		}
+		fmt.Fprintf(&b, ", %s %d", name, counts[name])
+		if grown := counts[name] - before[name]; grown > 0 && since > 0 {
+			fmt.Fprintf(&b, " (%.0f/s)", float64(grown)/since.Seconds())
+		}
+	}
+	return b.String()
+}
+
+// line writes a line of progress, unless it says what the last one said.
+func (w *watch) line(text string) {
+	if w.progress == nil || text == w.last {
+		return
+	}
+	w.last = text
+	fmt.Fprintf(w.progress, "flink: job %s: %s\n", w.name, text)
 }

@@ -1,0 +1,177 @@
+//go:build flink
+
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// Every suspended key of a bounded input gets its timeout: the runner takes no checkpoints
+// of such a job, with which Flink clears the state before its last timers fire.
+func TestDeadlinesOfBoundedInput(t *testing.T) {
+	t.Parallel()
+	r := newRun(t, job{kind: "deadlines", keys: 100})
+	r.start("LOOPBACK")
+	counters := r.counters()
+	content, err := os.ReadFile(filepath.Join(r.dir, "outputs", "outputs.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := bytes.Split(bytes.TrimSpace(content), []byte("\n"))
+	keys := map[string]bool{}
+	for _, line := range lines {
+		keys[string(line)] = true
+	}
+	if len(lines) != r.keys || len(keys) != r.keys {
+		t.Errorf("%d timeouts of %d keys, want %d", len(lines), len(keys), r.keys)
+	}
+	if counters["timers_without_state"] != 0 || counters["errors_activation_error"] != 0 {
+		t.Errorf("counters: %v", counters)
+	}
+	c, err := r.cluster.REST.Checkpoints(r.ctx, r.id())
+	if err != nil || c.Counts.Completed != 0 {
+		t.Errorf("%d checkpoints of a bounded input, %v", c.Counts.Completed, err)
+	}
+}
+
+// No worker process stays behind when a job has ended, whatever way it ends.
+func TestNoWorkerStays(t *testing.T) {
+	path, err := program()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := newRun(t, job{kind: "count", keys: 5, numbers: 20, perBundle: 20})
+	r.write(0, r.numbers)
+	for end, f := range map[string]func(id string){
+		"cancelled":                func(id string) { r.finish(id) },
+		"stopped with a savepoint": func(id string) { r.stop(id) },
+	} {
+		r.start("PROCESS", fast...)
+		id := r.id()
+		if err := r.cluster.REST.WaitRunning(r.ctx, id); err != nil {
+			t.Fatal(err)
+		}
+		for len(workers(t, path)) == 0 {
+			if !r.pause() {
+				t.Fatalf("no worker came\n%s", r.state())
+			}
+		}
+		f(id)
+		for len(workers(t, path)) > 0 {
+			if !r.pause() {
+				t.Fatalf("workers %v are still there after the job was %s", workers(t, path), end)
+			}
+		}
+	}
+}
+
+// The outputs of the examples on Flink are those on Prism.
+func TestExamples(t *testing.T) {
+	for name, sample := range map[string]string{
+		"quickstart": "sample.jsonl", "route": "sample.binpb", "memory": "sample.jsonl", "events": "sample.jsonl",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRun(t, job{})
+			path, err := build("../../../examples/"+name, "example-"+name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			input, err := filepath.Abs(filepath.Join("../../../examples", name, "sample", sample))
+			if err != nil {
+				t.Fatal(err)
+			}
+			printed := map[string]string{}
+			for runner, flags := range map[string][]string{
+				"prism":        nil,
+				"agents-flink": {"--endpoint=" + r.cluster.Endpoint, "--environment_type=PROCESS", "--job_name=example-" + name, "--flink_progress=false"},
+			} {
+				r.launch(path, append([]string{"--input=" + input, "--out=" + filepath.Join(r.dir, runner), "--runner=" + runner}, flags...)...)
+				if err := <-r.done; err != nil {
+					t.Fatalf("on %s: %v", runner, err)
+				}
+				printed[runner] = sortedLines(r.out.Bytes())
+			}
+			if printed["prism"] != printed["agents-flink"] {
+				t.Errorf("Prism's run prints\n%s\nFlink's\n%s", printed["prism"], printed["agents-flink"])
+			}
+			compareFolders(t, filepath.Join(r.dir, "prism"), filepath.Join(r.dir, "agents-flink"))
+		})
+	}
+}
+
+func sortedLines(content []byte) string {
+	lines := strings.Split(string(content), "\n")
+	slices.Sort(lines)
+	return strings.Join(lines, "\n")
+}
+
+// compareFolders compares files as sets of lines: no runner promises an order.
+func compareFolders(t *testing.T, want, got string) {
+	t.Helper()
+	names := func(dir string) (all []string) {
+		files, err := os.ReadDir(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range files {
+			all = append(all, f.Name())
+		}
+		return all
+	}
+	if w, g := names(want), names(got); len(w) == 0 || !slices.Equal(w, g) {
+		t.Fatalf("files %v, want %v", g, w)
+	}
+	for _, name := range names(want) {
+		w, err := os.ReadFile(filepath.Join(want, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		g, err := os.ReadFile(filepath.Join(got, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !json.Valid(bytes.SplitN(append(w, "\n0"...), []byte("\n"), 2)[0]) { // a binary file, whose records have no separator
+			slices.Sort(w)
+			slices.Sort(g)
+			if !bytes.Equal(w, g) {
+				t.Errorf("%s: %d bytes differ from the %d of Prism", name, len(g), len(w))
+			}
+			continue
+		}
+		if sortedLines(w) != sortedLines(g) {
+			t.Errorf("%s: got\n%.2000s\nwant\n%.2000s", name, g, w)
+		}
+	}
+}
+
+// With the options that the SDK's runner leaves unset, the same crashes lose elements. It
+// shows that the tests of crashes would see a loss.
+func TestLossWithoutSafeOptions(t *testing.T) {
+	t.Parallel()
+	r := newRun(t, job{kind: "count", keys: 10, numbers: 600, perBundle: 20, crashes: "count:200:error,count:400:error"})
+	unsafe := startUnsafeServer(t, r.cluster.Endpoint)
+	r.write(0, r.numbers)
+	r.start("PROCESS", append(slices.Clone(fast), "--endpoint="+unsafe)...)
+	id := r.id()
+	for len(r.crashed()) < 2 || r.tally().times[r.numbers-1] == 0 {
+		if !r.pause() {
+			t.Fatalf("the last number did not come\n%s", r.state())
+		}
+	}
+	before := len(r.wrong(r.numbers, false))
+	time.Sleep(3 * time.Second) // a number that is only late would come
+	problems := r.wrong(r.numbers, false)
+	if len(problems) == 0 {
+		t.Errorf("nothing was lost (%d problems before)", before)
+	}
+	t.Logf("%.500s", strings.Join(problems, "\n"))
+	r.finish(id)
+}

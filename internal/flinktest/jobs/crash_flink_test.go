@@ -1,0 +1,173 @@
+//go:build flink
+
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// fast are the options of the jobs that crash: many checkpoints in a short time.
+var fast = []string{"--flink_checkpoint_interval=700ms"}
+
+// places are random crashes of a step each, of the kinds in turn.
+func places(r *rand.Rand, numbers int, kinds []string, steps ...string) string {
+	var all []string
+	for i, kind := range kinds {
+		all = append(all, fmt.Sprintf("%s:%d:%s", steps[(i+r.IntN(len(steps)))%len(steps)], r.IntN(numbers), kind))
+	}
+	return strings.Join(all, ",")
+}
+
+// Whatever fails, at whatever place: each number is counted once in the state of its key,
+// once more downstream, and each timer fires once.
+func TestCrashes(t *testing.T) {
+	for _, test := range []struct {
+		kind, environment string
+		kinds             []string
+		steps             []string
+		sleepMS           int
+	}{
+		{"count", "LOOPBACK", []string{"error", "panic", "error"}, []string{"keyed", "count", "tally"}, 0},
+		{"count", "PROCESS", []string{"kill", "panic", "kill"}, []string{"keyed", "count", "tally"}, 0},
+		{"cells", "PROCESS", []string{"error", "kill", "panic"}, []string{"keyed", "count", "tally"}, 0},
+		{"agents", "PROCESS", []string{"error", "kill", "kill"}, []string{"keyed", "tally"}, 30},
+	} {
+		t.Run(test.kind+"/"+test.environment, func(t *testing.T) {
+			t.Parallel()
+			rnd := random(t)
+			j := job{kind: test.kind, keys: 10, numbers: 700, perBundle: 20, sleepMS: test.sleepMS}
+			j.crashes = places(rnd, j.numbers, test.kinds, test.steps...)
+			t.Logf("crashes %s", j.crashes)
+			r := newRun(t, j)
+			r.write(0, j.numbers)
+			r.start(test.environment, fast...)
+			id := r.id()
+			r.waitExact(j.numbers, false)
+			if got, want := len(r.crashed()), strings.Count(j.crashes, ",")+1; got != want {
+				t.Errorf("%d crashes, want %d", got, want)
+			}
+			r.mark(completeFile)
+			if test.kind != "cells" {
+				r.waitExact(j.numbers, true)
+			}
+			r.finish(id)
+			if problems := r.wrong(j.numbers, test.kind != "cells"); len(problems) > 0 {
+				t.Error(strings.Join(problems, "\n"))
+			}
+			if test.kind == "count" {
+				// What a step writes outside of its state is written again.
+				effects, err := os.ReadFile(filepath.Join(r.dir, "effects"))
+				if err != nil {
+					t.Fatal(err)
+				}
+				n := bytes.Count(effects, []byte("\n"))
+				t.Logf("%d lines of %d numbers were written to a file", n, j.numbers)
+				if n < j.numbers {
+					t.Errorf("%d lines in the file of effects, want at least %d", n, j.numbers)
+				}
+			}
+		})
+	}
+}
+
+// A task manager that is killed takes nothing with it but time.
+func TestTaskManagerKilled(t *testing.T) {
+	rnd := random(t)
+	r := newRun(t, job{kind: "count", keys: 10, numbers: 700, perBundle: 20})
+	r.write(0, r.numbers)
+	r.start("PROCESS", fast...)
+	id := r.id()
+	r.waitFor(rnd.IntN(r.numbers))
+	if err := r.cluster.KillTaskManager(); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.cluster.StartTaskManager(); err != nil {
+		t.Fatal(err)
+	}
+	r.waitExact(r.numbers, false)
+	r.mark(completeFile)
+	r.waitExact(r.numbers, true)
+	r.finish(id)
+}
+
+// A job goes on from a savepoint: with the same graph, with twice the parallelism and
+// half of it again, and with steps that were inserted before and between the others.
+// Counts and pending timers stay.
+func TestSavepoints(t *testing.T) {
+	for _, kind := range []string{"count", "agents"} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			rnd := random(t)
+			r := newRun(t, job{kind: kind, keys: 10, numbers: 1000, perBundle: 20})
+			savepoint := ""
+			for i, step := range []struct {
+				parallelism int
+				inserted    bool
+			}{{1, false}, {1, false}, {2, false}, {1, false}, {1, true}} {
+				r.inserted = step.inserted
+				r.write(i*200, i*200+200)
+				flags := append([]string{fmt.Sprintf("--parallelism=%d", step.parallelism)}, fast...)
+				if savepoint != "" {
+					flags = append(flags, "--flink_savepoint="+savepoint)
+				}
+				r.start("PROCESS", flags...)
+				id := r.id()
+				r.waitFor(i*200 + 1 + rnd.IntN(199)) // in the midst of them
+				if i == 4 {
+					r.waitExact(1000, false)
+					r.mark(completeFile)
+					r.waitExact(1000, true)
+					r.finish(id)
+					break
+				}
+				savepoint = r.stop(id)
+				if p, err := r.cluster.REST.Parallelisms(r.ctx, id); err != nil || !hasParallelism(p, step.parallelism) {
+					t.Fatalf("parallelisms %v, %v, want %d", p, err, step.parallelism)
+				}
+			}
+		})
+	}
+}
+
+func hasParallelism(all map[string]int, want int) bool {
+	for _, p := range all {
+		if p == want {
+			return true
+		}
+	}
+	return false
+}
+
+// Checkpoints go on while agents are slow: some 40 activations of 300 ms wait at once.
+func TestCheckpointsOfSlowAgents(t *testing.T) {
+	t.Parallel()
+	r := newRun(t, job{kind: "agents", keys: 40, numbers: 800, perBundle: 20, sleepMS: 300})
+	r.write(0, r.numbers)
+	r.start("PROCESS", fast...)
+	id := r.id()
+	r.waitFor(1)
+	began := time.Now()
+	if err := r.cluster.REST.WaitCheckpoints(r.ctx, id, 5); err != nil {
+		t.Fatalf("%v\n%s", err, r.state())
+	}
+	came := len(r.tally().times)
+	t.Logf("5 checkpoints in %v, while %d of %d numbers came", time.Since(began).Round(time.Millisecond), came, r.numbers)
+	if came == r.numbers {
+		t.Error("the agents had nothing to do any more")
+	}
+	r.waitExact(r.numbers, false)
+	c, err := r.cluster.REST.Checkpoints(r.ctx, id)
+	if err != nil || c.Counts.Failed > 0 {
+		t.Errorf("%d checkpoints failed: %s %v", c.Counts.Failed, c.Latest.Failed.FailureMessage, err)
+	}
+	r.mark(completeFile)
+	r.waitExact(r.numbers, true)
+	r.finish(id)
+}

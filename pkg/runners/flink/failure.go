@@ -1,0 +1,143 @@
+package flink
+
+import (
+	"fmt"
+	"os"
+	"regexp"
+	"strings"
+)
+
+// JobError is why a job did not come to its end.
+type JobError struct {
+	// JobID is the job server's id of the job.
+	JobID string
+	// Cancelled tells that somebody has cancelled the job. Then there is no failure.
+	Cancelled bool
+	// Step is the unique name of the step that failed. It is empty when the failure is of
+	// no step, or when the worker did not say which.
+	Step string
+	// Reason is the error of the step, or else the first sentence of Flink's.
+	Reason string
+	// TraceFile is a file with all that the job server said, Java's traces included. It
+	// is empty when the file could not be written.
+	TraceFile string
+}
+
+// Error is the step and the reason, and where to read more.
+func (e *JobError) Error() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "job %s ", e.JobID)
+	switch {
+	case e.Cancelled:
+		b.WriteString("was cancelled")
+	case e.Step != "":
+		fmt.Fprintf(&b, "failed in step %s: %s", e.Step, e.Reason)
+	default:
+		fmt.Fprintf(&b, "failed: %s", e.Reason)
+	}
+	if e.TraceFile != "" {
+		fmt.Fprintf(&b, " (trace: %s)", e.TraceFile)
+	}
+	return b.String()
+}
+
+// failed makes the error of a job that has failed, of what the job server has said.
+func failed(id string, messages []string) *JobError {
+	e := &JobError{JobID: id, Reason: "the job server gave no reason: read its log and the task manager's"}
+	for _, m := range messages {
+		step, reason := explain(m)
+		// The message that names a step says most. Without one it is the last.
+		if e.Step == "" && reason != "" {
+			e.Step, e.Reason = step, reason
+		}
+	}
+	if len(messages) > 0 {
+		e.TraceFile = keepTrace(id, messages)
+	}
+	return e
+}
+
+// keepTrace writes the messages to a file that only this user can read.
+func keepTrace(id string, messages []string) string {
+	f, err := os.CreateTemp("", "flink-"+unsafeInName.ReplaceAllString(id, "_")+"-*.log")
+	if err != nil {
+		return ""
+	}
+	_, err = f.WriteString(strings.Join(messages, "\n\n") + "\n")
+	if closed := f.Close(); err != nil || closed != nil {
+		return ""
+	}
+	return f.Name()
+}
+
+var (
+	unsafeInName = regexp.MustCompile(`[^A-Za-z0-9._-]`)
+	// dofnFailed is how the SDK names the step in the error of a bundle.
+	dofnFailed = regexp.MustCompile(`DoFn\[UID:\d+, PID:([^\n]*?), Name: [^\n]*?\] failed:\n`)
+	javaFrame  = regexp.MustCompile(`(?m)^\s*(at [\w.$/<>]+\(.*\)|\.\.\. \d+ more|Caused by: .*|Suppressed: .*)$`)
+	goPanic    = regexp.MustCompile(`caused by:\npanic: ([^\n]*?) ?goroutine \d+ \[`)
+	// goFrame is a function in a Go trace, with its file and line.
+	goFrame   = regexp.MustCompile(`(?m)^([\w./*()\[\]·-]+)\(.*\)\n\t(\S+:\d+)`)
+	exception = regexp.MustCompile(`^(?:Caused by: )?(?:[\w$]+\.)+\w+(?:Exception|Error)(?:: |$)`)
+	// workerGone are Java's words for a worker that has ended or cannot be reached.
+	workerGone = regexp.MustCompile(`CANCELLED: client cancelled|UNAVAILABLE: (?:Network closed|io exception)|Process died with exit code \d+`)
+)
+
+// explain finds the step and its error in a message of the job server. The reason is empty
+// only if the message is.
+func explain(message string) (step, reason string) {
+	if at := dofnFailed.FindStringSubmatchIndex(message); at != nil {
+		step = strings.TrimPrefix(message[at[2]:at[3]], transformPrefix)
+		return step, goText(message[at[1]:])
+	}
+	if at := goPanic.FindStringSubmatchIndex(message); at != nil {
+		reason = "panic: " + message[at[2]:at[3]]
+		return "", reason + panicPlace(message[at[1]:])
+	}
+	if found := workerGone.FindString(message); found != "" {
+		return "", "a worker process has ended, or cannot be reached (" + found + "); what it has said is in the log of the task manager, with LOOPBACK in that of this program"
+	}
+	return "", javaText(message)
+}
+
+// goText is the error of a step, without the Java frames that follow it.
+func goText(text string) string {
+	if at := javaFrame.FindStringIndex(text); at != nil {
+		text = text[:at[0]]
+	}
+	return strings.TrimSpace(text)
+}
+
+// panicPlace is the first function of the user's in a Go trace: the one below panic itself.
+func panicPlace(trace string) string {
+	panicked := false
+	for _, m := range goFrame.FindAllStringSubmatch(trace, -1) {
+		switch name := m[1]; {
+		case name == "panic" || strings.HasPrefix(name, "runtime."):
+			panicked = panicked || name == "panic"
+		case panicked:
+			return fmt.Sprintf(" in %s (%s)", name, m[2])
+		}
+	}
+	return ""
+}
+
+// javaText is the message of the innermost Java exception.
+func javaText(message string) string {
+	message = strings.TrimSpace(message)
+	if at := strings.LastIndex(message, "Caused by: "); at >= 0 {
+		message = message[at:]
+	}
+	if at := javaFrame.FindStringIndex(message[min(1, len(message)):]); at != nil {
+		message = message[:at[0]+1]
+	}
+	short := strings.TrimSpace(message)
+	for exception.MatchString(short) {
+		rest := strings.TrimSpace(short[len(exception.FindString(short)):])
+		if rest == "" {
+			break // the class of the exception is all there is
+		}
+		short = rest
+	}
+	return short
+}

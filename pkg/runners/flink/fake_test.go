@@ -1,0 +1,213 @@
+package flink
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"net"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/apache/beam/sdks/v2/go/pkg/beam"
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/core/runtime/graphx"
+	jobpb "github.com/apache/beam/sdks/v2/go/pkg/beam/model/jobmanagement_v1"
+	pipepb "github.com/apache/beam/sdks/v2/go/pkg/beam/model/pipeline_v1"
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
+)
+
+// pidFile is where a test binary that is started as a worker writes its process id.
+const pidFile = "BEAMAGENTS_TEST_PID_FILE"
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if file := os.Getenv(pidFile); file != "" && flag.Lookup("worker").Value.String() == "true" {
+		_ = os.WriteFile(file+".part", []byte(fmt.Sprint(os.Getpid())), 0o600)
+		_ = os.Rename(file+".part", file)
+	}
+	beam.Init() // does not return in a boot program or a worker
+	os.Exit(m.Run())
+}
+
+// fakeJobs is a job server that keeps what it is given and says what it is told to.
+type fakeJobs struct {
+	jobpb.UnimplementedJobServiceServer
+	jobpb.UnimplementedArtifactStagingServiceServer
+
+	address string
+	// script is what the stream of a job says. The stream then ends, or with hang stays.
+	script  []*jobpb.JobMessagesResponse
+	hang    bool
+	metrics *jobpb.MetricResults
+
+	mu        sync.Mutex
+	prepared  *jobpb.PrepareJobRequest
+	staged    int // bytes
+	ran       int
+	cancelled int
+	streaming chan struct{} // closed when the first stream has said its script
+}
+
+func startFakeJobs(t *testing.T) *fakeJobs {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := &fakeJobs{address: l.Addr().String(), streaming: make(chan struct{}), metrics: &jobpb.MetricResults{}}
+	s := grpc.NewServer()
+	jobpb.RegisterJobServiceServer(s, f)
+	jobpb.RegisterArtifactStagingServiceServer(s, f)
+	go s.Serve(l)
+	t.Cleanup(s.Stop)
+	return f
+}
+
+func (f *fakeJobs) Prepare(_ context.Context, r *jobpb.PrepareJobRequest) (*jobpb.PrepareJobResponse, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.prepared = proto.CloneOf(r)
+	return &jobpb.PrepareJobResponse{
+		PreparationId: "prepared", StagingSessionToken: "token",
+		ArtifactStagingEndpoint: &pipepb.ApiServiceDescriptor{Url: f.address},
+	}, nil
+}
+
+// ReverseArtifactRetrievalService asks for the Go program of the pipeline.
+func (f *fakeJobs) ReverseArtifactRetrievalService(stream jobpb.ArtifactStagingService_ReverseArtifactRetrievalServiceServer) error {
+	if _, err := stream.Recv(); err != nil {
+		return err
+	}
+	f.mu.Lock()
+	var artifact *pipepb.ArtifactInformation
+	for _, env := range f.prepared.GetPipeline().GetComponents().GetEnvironments() {
+		artifact = env.GetDependencies()[0]
+	}
+	f.mu.Unlock()
+	if err := stream.Send(&jobpb.ArtifactRequestWrapper{Request: &jobpb.ArtifactRequestWrapper_GetArtifact{
+		GetArtifact: &jobpb.GetArtifactRequest{Artifact: artifact},
+	}}); err != nil {
+		return err
+	}
+	for {
+		r, err := stream.Recv()
+		if err != nil {
+			return err
+		}
+		f.mu.Lock()
+		f.staged += len(r.GetGetArtifactResponse().GetData())
+		f.mu.Unlock()
+		if r.GetIsLast() {
+			return nil
+		}
+	}
+}
+
+func (f *fakeJobs) Run(_ context.Context, r *jobpb.RunJobRequest) (*jobpb.RunJobResponse, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.ran++
+	if r.GetPreparationId() != "prepared" || r.GetRetrievalToken() != "token" {
+		return nil, fmt.Errorf("run of %v", r)
+	}
+	return &jobpb.RunJobResponse{JobId: "job-1"}, nil
+}
+
+func (f *fakeJobs) GetMessageStream(_ *jobpb.JobMessagesRequest, stream jobpb.JobService_GetMessageStreamServer) error {
+	for _, m := range f.script {
+		if err := stream.Send(m); err != nil {
+			return err
+		}
+	}
+	close(f.streaming)
+	if f.hang {
+		<-stream.Context().Done()
+	}
+	return nil
+}
+
+func (f *fakeJobs) GetJobMetrics(context.Context, *jobpb.GetJobMetricsRequest) (*jobpb.GetJobMetricsResponse, error) {
+	return &jobpb.GetJobMetricsResponse{Metrics: f.metrics}, nil
+}
+
+func (f *fakeJobs) Cancel(context.Context, *jobpb.CancelJobRequest) (*jobpb.CancelJobResponse, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.cancelled++
+	return &jobpb.CancelJobResponse{}, nil
+}
+
+func stateOf(s jobpb.JobState_Enum) *jobpb.JobMessagesResponse {
+	return &jobpb.JobMessagesResponse{Response: &jobpb.JobMessagesResponse_StateResponse{StateResponse: &jobpb.JobStateEvent{State: s}}}
+}
+
+func errorOf(text string) *jobpb.JobMessagesResponse {
+	return &jobpb.JobMessagesResponse{Response: &jobpb.JobMessagesResponse_MessageResponse{
+		MessageResponse: &jobpb.JobMessage{MessageText: text, Importance: jobpb.JobMessage_JOB_MESSAGE_ERROR},
+	}}
+}
+
+// locked is a writer for several goroutines.
+type locked struct {
+	mu sync.Mutex
+	b  strings.Builder
+}
+
+func (l *locked) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *locked) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+// marshalled is the pipeline as a job server gets it, before stableIDs.
+func marshalled(t *testing.T, build func(s beam.Scope)) *pipepb.Pipeline {
+	t.Helper()
+	p, s := beam.NewPipelineWithRoot()
+	build(s)
+	edges, _, err := p.Build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	env, err := graphx.CreateEnvironment(t.Context(), graphx.URNEnvExternal, func(context.Context) string { return "127.0.0.1:1" })
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := graphx.Marshal(edges, &graphx.Options{Environment: env})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// stepNamed is the step whose unique name ends with name.
+func stepNamed(t *testing.T, p *pipepb.Pipeline, name string) *pipepb.PTransform {
+	t.Helper()
+	var found []*pipepb.PTransform
+	for _, step := range p.GetComponents().GetTransforms() {
+		if strings.HasSuffix(step.GetUniqueName(), name) {
+			found = append(found, step)
+		}
+	}
+	if len(found) != 1 {
+		t.Fatalf("%d steps are called %s", len(found), name)
+	}
+	return found[0]
+}
+
+func values(m map[string]string) []string {
+	var all []string
+	for _, v := range m {
+		all = append(all, v)
+	}
+	slices.Sort(all)
+	return all
+}

@@ -1,0 +1,133 @@
+package flink
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+)
+
+// restTimeout bounds a call of Flink's REST API, which only tells how the job gets on.
+const restTimeout = 5 * time.Second
+
+// restAPI is Flink's REST API, which knows more of a running job than Beam's job server.
+type restAPI struct {
+	base   string           // http://HOST:PORT
+	before map[string]int64 // jobs of the same name that were there before
+	job    string           // Flink's id of the job, once it is known
+}
+
+// flinkJob is what the REST API tells of a job.
+type flinkJob struct {
+	State     string
+	Records   int64 // that steps have read from others
+	Completed int64 // checkpoints
+	Failed    int64 // checkpoints
+	// Failure is the trace of the last failure, and FailedAt its time in milliseconds.
+	Failure  string
+	FailedAt int64
+}
+
+func (r *restAPI) get(ctx context.Context, path string, into any) error {
+	ctx, cancel := context.WithTimeout(ctx, restTimeout)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, r.base+path, nil)
+	if err != nil {
+		return err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		return fmt.Errorf("GET %s: %s", path, response.Status)
+	}
+	return json.NewDecoder(io.LimitReader(response.Body, 64<<20)).Decode(into)
+}
+
+// jobs are the cluster's jobs of a name, and when they started.
+func (r *restAPI) jobs(ctx context.Context, name string) (map[string]int64, error) {
+	var overview struct {
+		Jobs []struct {
+			ID    string `json:"jid"`
+			Name  string `json:"name"`
+			Start int64  `json:"start-time"`
+		} `json:"jobs"`
+	}
+	if err := r.get(ctx, "/jobs/overview", &overview); err != nil {
+		return nil, err
+	}
+	found := map[string]int64{}
+	for _, j := range overview.Jobs {
+		if j.Name == name {
+			found[j.ID] = j.Start
+		}
+	}
+	return found, nil
+}
+
+// find looks for the job of a name that was not there before.
+func (r *restAPI) find(ctx context.Context, name string) error {
+	jobs, err := r.jobs(ctx, name)
+	if err != nil {
+		return err
+	}
+	latest := int64(-1)
+	for id, start := range jobs {
+		if _, old := r.before[id]; !old && start > latest {
+			r.job, latest = id, start
+		}
+	}
+	if r.job == "" {
+		return fmt.Errorf("no job %s at %s yet", name, r.base)
+	}
+	return nil
+}
+
+// look asks how the job gets on.
+func (r *restAPI) look(ctx context.Context) (flinkJob, error) {
+	var job struct {
+		State    string `json:"state"`
+		Vertices []struct {
+			Metrics struct {
+				Read int64 `json:"read-records"`
+			} `json:"metrics"`
+		} `json:"vertices"`
+	}
+	if err := r.get(ctx, "/jobs/"+r.job, &job); err != nil {
+		return flinkJob{}, err
+	}
+	found := flinkJob{State: job.State}
+	for _, v := range job.Vertices {
+		found.Records += v.Metrics.Read
+	}
+	var checkpoints struct {
+		Counts struct {
+			Completed int64 `json:"completed"`
+			Failed    int64 `json:"failed"`
+		} `json:"counts"`
+	}
+	if err := r.get(ctx, "/jobs/"+r.job+"/checkpoints", &checkpoints); err == nil { // 404 for a job without
+		found.Completed, found.Failed = checkpoints.Counts.Completed, checkpoints.Counts.Failed
+	}
+	var exceptions struct {
+		History struct {
+			Entries []struct {
+				At    int64  `json:"timestamp"`
+				Trace string `json:"stacktrace"`
+			} `json:"entries"`
+		} `json:"exceptionHistory"`
+	}
+	if err := r.get(ctx, "/jobs/"+r.job+"/exceptions", &exceptions); err != nil {
+		return flinkJob{}, err
+	}
+	for _, e := range exceptions.History.Entries {
+		if e.At > found.FailedAt {
+			found.Failure, found.FailedAt = e.Trace, e.At
+		}
+	}
+	return found, nil
+}
