@@ -82,8 +82,8 @@ type checker struct {
 	shapes               map[shapeOf]string
 	// the ParDos that read a PCollection, by where it comes from
 	oldReaders, newReaders map[string][]string
-	// oldOperators are the old pipeline's operator ids on Flink.
-	oldOperators operators
+	// oldOperators are the numbers that the old pipeline has as operator ids.
+	oldOperators map[string]bool
 	// lead are the transforms of the new pipeline that keep state, or that such ones read
 	// from.
 	lead map[string]bool

@@ -28,6 +28,12 @@ func timed(number string) func(*Transform) {
 	}
 }
 
+func source(t *Transform) { t.Restriction = new(simple("varint")) }
+
+func sided(t *Transform) {
+	t.SideInputs = []Collection{{Tag: "i1", From: "s", Access: "iterable", Coder: simple("bytes")}}
+}
+
 func code(name string) func(*Transform) {
 	return func(t *Transform) { t.Fn = &Fn{Name: name} }
 }
@@ -66,7 +72,7 @@ func TestCheckOfRewiredInputs(t *testing.T) {
 		},
 		"one of several steps of one name, with state": {
 			[]Transform{step("A", "a", keeps), step("A'1", "b", keeps)}, []Transform{step("A", "a", keeps), step("A'1", "c", keeps)},
-			[]want{{NumberedTransformRewired, "A'1", "input i0", "b", "c"}, {AgentsFlinkOperatorChanged, "A'1", "", "b", "c"}},
+			[]want{{NumberedTransformRewired, "A'1", "input i0", "b", "c"}},
 		},
 	} {
 		if diff := cmp.Diff(tc.want, wants(Check(Fingerprint{Format: Format, Transforms: tc.old}, Fingerprint{Format: Format, Transforms: tc.new}))); diff != "" {
@@ -109,22 +115,22 @@ func TestCheckOfOperators(t *testing.T) {
 		"another number, other readers": {
 			[]Transform{step("S", "a", keeps, operator("n1"))},
 			[]Transform{step("N", "a", code("g")), step("S", "a", keeps, operator("n2"))},
-			[]want{{TransformAdded, "N", "", "", "N"}, {FlinkOperatorChanged, "S", "", "n1", "n2"}, {FlinkOperatorShared, "S", "", "S", "N (keeps nothing), S"}},
+			[]want{{TransformAdded, "N", "", "", "N"}, {FlinkOperatorChanged, "S", "", "n1", "n2"}},
 		},
 		"another number, another input": {
 			[]Transform{step("S", "a", keeps, operator("n1"))},
 			[]Transform{step("N", "a", code("g")), step("S", "b", keeps, operator("n2"))},
 			[]want{
 				{TransformAdded, "N", "", "", "N"},
-				{FlinkOperatorChanged, "S", "", "n1", "n2"}, {AgentsFlinkOperatorChanged, "S", "", "a", "b"}, {InputRewired, "S", "input i0", "a", "b"},
+				{FlinkOperatorChanged, "S", "", "n1", "n2"}, {InputRewired, "S", "input i0", "a", "b"},
 			},
 		},
 		"the number and the input of another": {
 			[]Transform{step("S", "a", keeps, operator("n1")), step("T", "b", keeps, operator("n2"), code("g"))},
 			[]Transform{step("S", "b", keeps, operator("n2")), step("T", "c", keeps, operator("n3"), code("g"))},
 			[]want{
-				{FlinkOperatorExchanged, "S", "", "n1", "n2"}, {AgentsFlinkOperatorExchanged, "S", "", "a", "b"}, {InputRewired, "S", "input i0", "a", "b"},
-				{FlinkOperatorChanged, "T", "", "n2", "n3"}, {AgentsFlinkOperatorChanged, "T", "", "b", "c"}, {InputRewired, "T", "input i0", "b", "c"},
+				{FlinkOperatorExchanged, "S", "", "n1", "n2"}, {InputRewired, "S", "input i0", "a", "b"},
+				{FlinkOperatorChanged, "T", "", "n2", "n3"}, {InputRewired, "T", "input i0", "b", "c"},
 			},
 		},
 		"another number of a transform with timers": {
@@ -133,7 +139,15 @@ func TestCheckOfOperators(t *testing.T) {
 		},
 		"another name of a transform with timers": {
 			[]Transform{step("S", "a", timed("e3"))}, []Transform{step("R", "a", timed("e3"))},
-			[]want{{StatefulTransformRenamed, "R", "", "S", "R"}, {AgentsFlinkTransformChanged, "R", "", "S", "R"}},
+			[]want{{StatefulTransformRenamed, "R", "", "S", "R"}, {AgentsFlinkOperatorChanged, "R", "", "S", "R"}},
+		},
+		"another input of a source": {
+			[]Transform{step("S", "a", source)}, []Transform{step("S", "b", source)},
+			[]want{{AgentsFlinkOperatorChanged, "S", "", "a", "b"}, {InputRewired, "S", "input i0", "a", "b"}},
+		},
+		"another name of a transform with a side input": {
+			[]Transform{step("S", "a", sided)}, []Transform{step("R", "a", sided)},
+			[]want{{StatefulTransformRenamed, "R", "", "S", "R"}, {AgentsFlinkOperatorChanged, "R", "", "S on a", "R on a"}},
 		},
 		"another number of a transform without timers now": {
 			[]Transform{step("S", "a", timed("e3"))}, []Transform{step("S", "a", keeps)},

@@ -157,7 +157,6 @@ var cases = map[string]struct {
 		get(f, "Parse/a.parseFn").Name = "Read/a.parseFn"
 		get(f, "Agent/a.agentFn").Inputs[0].From = "Read/a.parseFn[i0]"
 	}, []want{
-		{AgentsFlinkOperatorChanged, "Agent/a.agentFn", "", "Parse/a.parseFn[i0]", "Read/a.parseFn[i0]"},
 		{TransformRenamed, "Read/a.parseFn", "", "Parse/a.parseFn", "Read/a.parseFn"},
 	}},
 	"a stateful transform renamed": {func(f *Fingerprint) {
@@ -166,7 +165,6 @@ var cases = map[string]struct {
 	},
 		[]want{
 			{GroupingRenamed, "Collect/CoGBK", "", "Group/CoGBK", "Collect/CoGBK"},
-			{AgentsFlinkOperatorChanged, "Sole", "", "Group/CoGBK[i0]", "Collect/CoGBK[i0]"},
 		}},
 	"a DoFn renamed, and its step with it": {func(f *Fingerprint) {
 		get(f, "Agent/a.agentFn").Fn.Name = "*example.test/a.otherFn"
@@ -176,14 +174,14 @@ var cases = map[string]struct {
 		get(f, "Join/e7_inject1").Inputs[0].From = "Agent/a.otherFn[i0]"
 	}, []want{
 		{StatefulTransformRenamed, "Agent/a.otherFn", "", "Agent/a.agentFn", "Agent/a.otherFn"},
-		{AgentsFlinkTransformChanged, "Agent/a.otherFn", "", "Agent/a.agentFn", "Agent/a.otherFn"},
+		{AgentsFlinkOperatorChanged, "Agent/a.otherFn", "", "Agent/a.agentFn", "Agent/a.otherFn"},
 		{FnChanged, "Agent/a.otherFn", "", "*example.test/a.agentFn", "*example.test/a.otherFn"},
-		{AgentsFlinkOperatorChanged, "Join/a.joinFn", "", "Agent/a.agentFn[i0]", "Agent/a.otherFn[i0]"},
+		{AgentsFlinkOperatorChanged, "Join/a.joinFn", "", "Join/a.joinFn on Agent/a.agentFn[i0]", "Join/a.joinFn on Agent/a.otherFn[i0]"},
 	}},
 	"a step renamed, and a cell added": {func(f *Fingerprint) {
 		t := get(f, "Sole")
 		t.Name, t.State = "Soul", append(slices.Clone(t.State), State{ID: "w", Kind: "bag", Value: new(simple("bytes"))})
-	}, []want{{StatefulTransformRenamed, "Soul", "", "Sole", "Soul"}, {StateAdded, "Soul", "state w", "", "bag of bytes"}}},
+	}, []want{{StatefulTransformRenamed, "Soul", "", "Sole", "Soul"}, {AgentsFlinkOperatorChanged, "Soul", "", "Sole", "Soul"}, {StateAdded, "Soul", "state w", "", "bag of bytes"}}},
 	// Which of the two it is cannot be told.
 	"one of two of one DoFn renamed, and its cells changed": {func(f *Fingerprint) {
 		remove(f, "West")
@@ -218,14 +216,13 @@ var cases = map[string]struct {
 		get(f, "Join/e7_inject1").Name = "Join/e9_inject1"
 		get(f, "Join/e9_inject0").Inputs[0].From, get(f, "Join/e9_inject1").Inputs[0].From = "Agent/a.agentFn[i0]", "C[i0]"
 	}, []want{
-		{FlinkOperatorShared, "Join/a.joinFn", "", "Join/a.joinFn, Join/e9_inject1 (keeps nothing)", "Join/a.joinFn, Join/e9_inject0 (keeps nothing)"},
 		{TransformRenamed, "Join/e9_inject0", "", "Join/e7_inject0", "Join/e9_inject0"},
 		{InputOrderChanged, "Join/e9_inject0", "input i0", "C[i0]", "Agent/a.agentFn[i0]"},
 		{TransformRenamed, "Join/e9_inject1", "", "Join/e7_inject1", "Join/e9_inject1"},
 		{InputOrderChanged, "Join/e9_inject1", "input i0", "Agent/a.agentFn[i0]", "C[i0]"},
 	}},
 	"one of several of one name rewired": {func(f *Fingerprint) { get(f, "Twin").Inputs[0].From = "D[i0]" },
-		[]want{{NumberedTransformRewired, "Twin", "input i0", "A[i0]", "D[i0]"}, {AgentsFlinkOperatorChanged, "Twin", "", "A[i0]", "D[i0]"}}},
+		[]want{{NumberedTransformRewired, "Twin", "input i0", "A[i0]", "D[i0]"}}},
 	"another kind": {func(f *Fingerprint) { get(f, "Agent/a.agentFn").Kind = "beam:transform:flatten:v1" },
 		[]want{{TransformKindChanged, "Agent/a.agentFn", "", "beam:transform:pardo:v1", "beam:transform:flatten:v1"}}},
 	"another number of a transform with timers": {func(f *Fingerprint) { get(f, "Agent/a.agentFn").FlinkTransform = "e5" },
@@ -265,7 +262,7 @@ var cases = map[string]struct {
 		f.Transforms = append(f.Transforms, second)
 	}, []want{{TransformAdded, "Second", "", "", "Second"}, {FlinkOperatorShared, "Sole", "", "Sole", "Second (keeps nothing), Sole"}}},
 	"the only reader of an input renamed": {func(f *Fingerprint) { get(f, "Sole").Name = "Soul" },
-		[]want{{StatefulTransformRenamed, "Soul", "", "Sole", "Soul"}}},
+		[]want{{StatefulTransformRenamed, "Soul", "", "Sole", "Soul"}, {AgentsFlinkOperatorChanged, "Soul", "", "Sole", "Soul"}}},
 	"a step that begins to keep something": {func(f *Fingerprint) {
 		t := get(f, "Parse/a.parseFn")
 		t.FlinkOperator, t.State = "n1", []State{{ID: "v", Kind: "bag"}}
@@ -289,7 +286,6 @@ var cases = map[string]struct {
 		a, b := get(f, "Join/e7_inject0"), get(f, "Join/e7_inject1")
 		a.Inputs, b.Inputs = b.Inputs, a.Inputs
 	}, []want{
-		{FlinkOperatorShared, "Join/a.joinFn", "", "Join/a.joinFn, Join/e7_inject1 (keeps nothing)", "Join/a.joinFn, Join/e7_inject0 (keeps nothing)"},
 		{InputOrderChanged, "Join/e7_inject0", "input i0", "C[i0]", "Agent/a.agentFn[i0]"},
 		{InputOrderChanged, "Join/e7_inject1", "input i0", "Agent/a.agentFn[i0]", "C[i0]"},
 	}},
@@ -298,14 +294,11 @@ var cases = map[string]struct {
 		a.Inputs, b.Inputs = b.Inputs, a.Inputs
 	}, []want{
 		{TransformExchanged, "East", "input i0", "E[i0]", "W[i0]"},
-		{AgentsFlinkOperatorExchanged, "East", "", "E[i0]", "W[i0]"},
 		{TransformExchanged, "West", "input i0", "W[i0]", "E[i0]"},
-		{AgentsFlinkOperatorExchanged, "West", "", "W[i0]", "E[i0]"},
 	}},
 	"one of two of one DoFn on the input of both": {func(f *Fingerprint) { get(f, "East").Inputs[0].From = "W[i0]" },
 		[]want{
 			{FlinkOperatorShared, "East", "", "East", "East, West"},
-			{AgentsFlinkOperatorExchanged, "East", "", "E[i0]", "W[i0]"},
 			{InputRewired, "East", "input i0", "E[i0]", "W[i0]"},
 			{FlinkOperatorShared, "West", "", "West", "East, West"},
 		}},
@@ -465,17 +458,17 @@ func TestCheckOfOneDoFn(t *testing.T) {
 	}{
 		"two renamed, by their sources": {
 			[]Transform{step("A", "a", "v"), step("B", "b", "v")}, []Transform{step("C", "b", "v"), step("D", "a", "v")},
-			[]want{{StatefulTransformRenamed, "C", "", "B", "C"}, {StatefulTransformRenamed, "D", "", "A", "D"}},
+			[]want{{StatefulTransformRenamed, "C", "", "B", "C"}, {AgentsFlinkOperatorChanged, "C", "", "B", "C"}, {StatefulTransformRenamed, "D", "", "A", "D"}, {AgentsFlinkOperatorChanged, "D", "", "A", "D"}},
 		},
 		"one of two renamed, the other removed": {
 			[]Transform{step("A", "a", "v"), step("B", "b", "v")}, []Transform{step("C", "b", "v")},
-			[]want{{StatefulTransformRemoved, "A", "", "A", ""}, {StatefulTransformRenamed, "C", "", "B", "C"}},
+			[]want{{StatefulTransformRemoved, "A", "", "A", ""}, {StatefulTransformRenamed, "C", "", "B", "C"}, {AgentsFlinkOperatorChanged, "C", "", "B", "C"}},
 		},
 		"two removed, one with another source added": {
 			[]Transform{step("A", "a", "v"), step("B", "b", "v")}, []Transform{step("C", "c", "v")},
 			[]want{
 				{StatefulTransformRemoved, "B", "", "B", ""},
-				{StatefulTransformRenamed, "C", "", "A", "C"}, {AgentsFlinkOperatorChanged, "C", "", "a", "c"}, {InputRewired, "C", "input i0", "a", "c"},
+				{StatefulTransformRenamed, "C", "", "A", "C"}, {AgentsFlinkOperatorChanged, "C", "", "A", "C"}, {InputRewired, "C", "input i0", "a", "c"},
 			},
 		},
 		"without code, renamed and rewired": {
@@ -492,7 +485,7 @@ func TestCheckOfOneDoFn(t *testing.T) {
 		},
 		"other code in the same scope": {
 			[]Transform{step("A/f", "a", "v")}, []Transform{other(step("A/g", "a", "v"))},
-			[]want{{StatefulTransformRenamed, "A/g", "", "A/f", "A/g"}, {FnChanged, "A/g", "", "f", "g"}},
+			[]want{{StatefulTransformRenamed, "A/g", "", "A/f", "A/g"}, {AgentsFlinkOperatorChanged, "A/g", "", "A/f", "A/g"}, {FnChanged, "A/g", "", "f", "g"}},
 		},
 		"two could have moved to one number": {
 			[]Transform{step("N", "a", "v"), step("N'1", "a", "v"), step("N'2", "a", "w")},
@@ -513,11 +506,11 @@ func TestCheckOfOneDoFn(t *testing.T) {
 		},
 		"rewired, one of several before": {
 			[]Transform{step("N", "a", "v"), step("N'1", "b", "w")}, []Transform{step("N", "b", "v")},
-			[]want{{NumberedTransformRewired, "N", "input i0", "a", "b"}, {AgentsFlinkOperatorExchanged, "N", "", "a", "b"}, {StatefulTransformRemoved, "N'1", "", "N'1", ""}},
+			[]want{{NumberedTransformRewired, "N", "input i0", "a", "b"}, {StatefulTransformRemoved, "N'1", "", "N'1", ""}},
 		},
 		"rewired, one of several now": {
 			[]Transform{step("N", "a", "v")}, []Transform{step("N", "b", "v"), step("N'1", "c", "w")},
-			[]want{{NumberedTransformRewired, "N", "input i0", "a", "b"}, {AgentsFlinkOperatorChanged, "N", "", "a", "b"}, {StatefulTransformAdded, "N'1", "", "", "N'1"}},
+			[]want{{NumberedTransformRewired, "N", "input i0", "a", "b"}, {StatefulTransformAdded, "N'1", "", "", "N'1"}},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

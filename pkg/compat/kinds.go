@@ -38,21 +38,16 @@ const (
 	// FlinkOperatorShared: it keeps state and reads a PCollection that others read, too,
 	// and these others are not those of before.
 	FlinkOperatorShared Kind = "flink_operator_shared"
-	// AgentsFlinkOperatorChanged: its input comes from a transform with another name, or
-	// from another output. The runner agents-flink makes the operator id of them.
+	// AgentsFlinkOperatorChanged: it has another name, or is a source, or has side inputs
+	// alone, and its input comes from elsewhere. The runner agents-flink makes operator ids
+	// of these names.
 	AgentsFlinkOperatorChanged Kind = "agents_flink_operator_changed"
-	// AgentsFlinkOperatorExchanged: the same, and another transform that keeps state had
-	// that input.
-	AgentsFlinkOperatorExchanged Kind = "agents_flink_operator_exchanged"
-	// AgentsFlinkTransformChanged: it has timers or side inputs and another name, under
-	// which the runner agents-flink stores its timers.
-	AgentsFlinkTransformChanged Kind = "agents_flink_transform_changed"
-	FnChanged                   Kind = "fn_changed"
-	CombineFnChanged            Kind = "combine_fn_changed"
-	FnSignatureChanged          Kind = "fn_signature_changed"
-	InputAdded                  Kind = "input_added"
-	InputRemoved                Kind = "input_removed"
-	InputRewired                Kind = "input_rewired"
+	FnChanged                  Kind = "fn_changed"
+	CombineFnChanged           Kind = "combine_fn_changed"
+	FnSignatureChanged         Kind = "fn_signature_changed"
+	InputAdded                 Kind = "input_added"
+	InputRemoved               Kind = "input_removed"
+	InputRewired               Kind = "input_rewired"
 	// InputOrderChanged: an input comes from where another one of the same transform came
 	// from, or from another output of the transform that it came from, and that other one
 	// has moved, too.

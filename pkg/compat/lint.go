@@ -50,7 +50,7 @@ func (l *linter) add(k Kind, transform, subject, now string) {
 }
 
 func (l *linter) transform(name string, t *Transform) {
-	if len(t.State)+len(t.Timers) > 0 {
+	if t.named() {
 		for _, side := range t.SideInputs {
 			l.add(StatefulSideInput, name, "side input "+side.Tag, side.From)
 		}
@@ -123,7 +123,7 @@ var lintRules = []kindRule{
 	{SharedInput, Rule{
 		"a transform that keeps state reads what other transforms read",
 		inferred(NoEffect, dataflowNames), ranAs(LosesState, "when a reader is added or removed by an update"),
-		ranAs(LosesState, "when a reader is added or removed by an update"), inferred(NoEffect, prismSource),
+		verified(NoEffect, agentsIDs+", and each transform that keeps state has an input of its own"), inferred(NoEffect, prismSource),
 		ownInput,
 	}},
 	{SharedName, Rule{

@@ -7,53 +7,55 @@ import (
 	"strings"
 )
 
-// operators are the transforms of a pipeline that keep something, by what their operator
-// ids on Flink are made of: the number of the input with the stock runner, and the
-// transform and output that the input comes from with agents-flink.
-type operators struct{ stock, agents map[string]string }
-
-func flinkOperators(all map[string]*Transform) operators {
-	ids := operators{map[string]string{}, map[string]string{}}
-	for name, t := range all {
-		if t.FlinkOperator != "" {
-			ids.stock[t.FlinkOperator] = name
-		}
-		if id := t.agentsOperator(); id != "" {
-			ids.agents[id] = name
-		}
+// flinkOperators are the numbers of which Flink's stock runner makes operator ids.
+func flinkOperators(all map[string]*Transform) map[string]bool {
+	ids := map[string]bool{}
+	for _, t := range all {
+		ids[t.FlinkOperator] = true
 	}
 	return ids
 }
 
-// agentsOperator is what agents-flink makes the operator id of: empty for a transform
-// that keeps nothing, or whose id is its own name.
+// agentsOperator is what agents-flink makes the operator id of: of a transform with cells
+// or timers its name, of another one that keeps something the transform and the output
+// that its input comes from. Flink names what it stores of a side input after the
+// transform, too.
 func (t *Transform) agentsOperator() string {
-	if t.Kind != parDo || !t.Stateful() || len(t.Inputs) == 0 {
+	switch {
+	case t.Kind != parDo || !t.Stateful() || len(t.Inputs) == 0:
 		return ""
+	case t.named():
+		return t.Name
+	case len(t.SideInputs) > 0:
+		return t.Name + " on " + t.Inputs[0].From
 	}
 	return t.Inputs[0].From
 }
 
-// calledByID reports whether a runner on Flink stores something under the id of the
+// named reports whether t has cells or timers.
+func (t *Transform) named() bool { return len(t.State)+len(t.Timers) > 0 }
+
+// numbered reports whether Flink's stock runner stores something under the number of the
 // transform itself.
-func (t *Transform) calledByID() bool { return len(t.Timers) > 0 || len(t.SideInputs) > 0 }
+func (t *Transform) numbered() bool { return len(t.Timers) > 0 || len(t.SideInputs) > 0 }
 
 // operators adds a finding for each id by which Flink would not find what it has stored.
 func (c *checker) operators(o, n *Transform) {
-	changed := func(kind, exchanged Kind, old, now string, taken map[string]string) {
-		if old == now || old == "" || now == "" {
-			return
+	changed := func(kind Kind, old, now string) {
+		if old != now && old != "" && now != "" {
+			c.add(kind, n.Name, "", old, now)
 		}
-		if taken[now] != "" {
-			kind = exchanged
-		}
-		c.add(kind, n.Name, "", old, now)
 	}
-	changed(FlinkOperatorChanged, FlinkOperatorExchanged, o.FlinkOperator, n.FlinkOperator, c.oldOperators.stock)
-	changed(AgentsFlinkOperatorChanged, AgentsFlinkOperatorExchanged, o.agentsOperator(), n.agentsOperator(), c.oldOperators.agents)
-	if o.calledByID() && n.calledByID() {
-		changed(FlinkTransformChanged, "", o.FlinkTransform, n.FlinkTransform, nil)
-		changed(AgentsFlinkTransformChanged, "", o.Name, n.Name, nil)
+	operator := FlinkOperatorChanged
+	if c.oldOperators[n.FlinkOperator] {
+		operator = FlinkOperatorExchanged
+	}
+	changed(operator, o.FlinkOperator, n.FlinkOperator)
+	if o.numbered() && n.numbered() {
+		changed(FlinkTransformChanged, o.FlinkTransform, n.FlinkTransform)
+	}
+	if o.named() == n.named() && o.numbered() == n.numbered() { // or other findings say what changed
+		changed(AgentsFlinkOperatorChanged, o.agentsOperator(), n.agentsOperator())
 	}
 	c.shared(o, n)
 }
@@ -79,12 +81,10 @@ func label(name string, t *Transform) string {
 	return name
 }
 
-// shared adds a finding where n kept its operator id on one of the runners but for the
-// counter: those that read its input are not the same.
+// shared adds a finding where n kept its number but those that read its input are not the
+// same: with Flink's stock runner they share an operator id but for a counter.
 func (c *checker) shared(o, n *Transform) {
-	stock := o.FlinkOperator != "" && o.FlinkOperator == n.FlinkOperator
-	agents := o.agentsOperator() != "" && o.agentsOperator() == n.agentsOperator()
-	if !stock && !agents || len(o.Inputs) == 0 || len(n.Inputs) == 0 {
+	if o.FlinkOperator == "" || o.FlinkOperator != n.FlinkOperator || len(o.Inputs) == 0 || len(n.Inputs) == 0 {
 		return
 	}
 	var old, now []string

@@ -101,7 +101,7 @@ var rules = []kindRule{
 	}},
 	{TransformExchanged, Rule{
 		"a transform that keeps state, or leads to one that does, has the input of another one that is the same in all else: they may have exchanged their names",
-		inferred(Misreads, dataflowMapping), ran(Misreads), ran(Misreads), Consequence{},
+		inferred(Misreads, dataflowMapping), ran(NoEffect), ran(Misreads), Consequence{},
 		"leave to each the name that it had with its input",
 	}},
 	{TransformKindChanged, Rule{
@@ -126,23 +126,13 @@ var rules = []kindRule{
 	}},
 	{FlinkOperatorShared, Rule{
 		"a transform that keeps state reads what other transforms read, and these others changed: on Flink they share an operator id but for a counter, which may now be another",
-		inferred(NoEffect, dataflowNames), ran(LosesState), ran(LosesState), Consequence{},
+		inferred(NoEffect, dataflowNames), ran(LosesState), ran(NoEffect), Consequence{},
 		ownInput,
 	}},
 	{AgentsFlinkOperatorChanged, Rule{
-		"the input of a transform that keeps state comes from a transform with another name, or from another output: with agents-flink the state has another operator id",
+		"with agents-flink the transform has another operator id: it has another name, or keeps no cells and no timers and its input comes from elsewhere",
 		inferred(NoEffect, dataflowNames), ran(NoEffect), ran(Refuses), Consequence{},
-		"keep the name of the transform that feeds one with state; put a new step before that transform, or keep an old step in place that passes everything on",
-	}},
-	{AgentsFlinkOperatorExchanged, Rule{
-		"a transform that keeps state has the input of another one: with agents-flink it gets the state of the other one",
-		inferred(NoEffect, dataflowNames), ran(NoEffect), ran(Misreads), Consequence{},
-		"leave to each the input that it had",
-	}},
-	{AgentsFlinkTransformChanged, Rule{
-		"a transform with timers or side inputs has another name: with agents-flink its timers are stored under the old name",
-		inferred(NoEffect, timersByID), ran(NoEffect), ran(FailsForever), Consequence{},
-		"keep the scope and the name of the transform, and with them the name of its DoFn",
+		"keep the scope and the name of a transform that keeps state, and with them the name of its DoFn; keep what a source reads from",
 	}},
 	{FnChanged, Rule{
 		"the code has another name, which a worker finds in the binary that came with the job",

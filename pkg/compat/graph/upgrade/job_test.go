@@ -474,7 +474,7 @@ func (f *statelessFn) ProcessElement(key []byte, command string, emit func(strin
 type plainFn struct{ Log, Name string }
 
 func (f *plainFn) ProcessElement(text string, emit func(string)) {
-	logOf(f.Log).report(f.Name, text)
+	logOf(f.Log).report(f.Name+" "+text, "seen")
 	emit(text)
 }
 
@@ -600,9 +600,16 @@ func passOther(text string) string { return text }
 func swallow(_ string) {}
 
 // plan is where the parts of one version of a job find their feed and their log.
-type plan struct{ feed, log string }
+// Jobs of several cases have one source, which is shared.
+type plan struct {
+	feed, log string
+	shared    *beam.PCollection
+}
 
 func (p plan) source(s beam.Scope) beam.PCollection {
+	if p.shared != nil {
+		return *p.shared
+	}
 	return beam.ParDo(s, &feedFn{p.feed}, beam.Impulse(s))
 }
 

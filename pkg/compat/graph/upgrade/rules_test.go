@@ -5,24 +5,47 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/apache/beam/sdks/v2/go/pkg/beam"
-
 	"github.com/beamagents/beamagents-go/pkg/compat"
 	"github.com/beamagents/beamagents-go/pkg/compat/graph"
 )
 
-func fingerprint(t *testing.T, c upgrade, version int) compat.Fingerprint {
+// fingerprint is that of a version of some cases.
+func fingerprint(t *testing.T, version int, names ...string) compat.Fingerprint {
 	t.Helper()
-	p, s := beam.NewPipelineWithRoot()
-	[]func(plan, beam.Scope){c.v1, c.v2}[version](plan{}, s)
-	f, err := graph.Fingerprint(p)
+	f, err := graph.Fingerprint(build(names, version, "", ""))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if platform := c.platform(version); platform != (compat.Platform{}) {
+	if platform := upgrades[names[0]].platform(version); len(names) == 1 && platform != (compat.Platform{}) {
 		f.Platform = &platform
 	}
 	return f
+}
+
+// together are the cases that share a job on a runner.
+func together(t *testing.T, runner compat.Runner) (names []string) {
+	t.Helper()
+	for _, name := range slices.Sorted(maps.Keys(upgrades)) {
+		if upgrades[name].together(runner, fingerprint(t, 0, name), fingerprint(t, 1, name)) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// The job of the cases that share one is as safe as they are.
+func TestCasesThatShareAJobLetItLive(t *testing.T) {
+	for _, runner := range []compat.Runner{compat.Flink, compat.AgentsFlink} {
+		names := together(t, runner)
+		if len(names) < 10 {
+			t.Errorf("%s: only %q share a job", runner, names)
+		}
+		for _, f := range compat.Check(fingerprint(t, 0, names...), fingerprint(t, 1, names...)) {
+			if e := f.On(runner).Effect; e == compat.Refuses || e == compat.FailsForever {
+				t.Errorf("%s: %s", runner, f)
+			}
+		}
+	}
 }
 
 // covers reports whether an effect that was observed is what the rules predict. Bytes that
@@ -41,7 +64,7 @@ func (c upgrade) covers(predicted, observed compat.Effect) bool {
 func TestRulesAreThoseOfTheMatrix(t *testing.T) {
 	for name, c := range upgrades {
 		t.Run(name, func(t *testing.T) {
-			findings := compat.Check(fingerprint(t, c, 0), fingerprint(t, c, 1))
+			findings := compat.Check(fingerprint(t, 0, name), fingerprint(t, 1, name))
 			for runner, observed := range map[compat.Runner]compat.Effect{compat.Flink: c.stock, compat.AgentsFlink: c.agents} {
 				var effects []compat.Effect
 				for _, f := range findings {

@@ -41,26 +41,43 @@ func TestMain(m *testing.M) {
 // Each case, on the cluster: what Flink does is what the table says.
 func TestUpgrades(t *testing.T) {
 	all := upgradesWithDefaults()
-	for _, name := range slices.Sorted(maps.Keys(all)) {
-		c := all[name]
-		if !c.quick && !*whole {
-			continue
+	for _, runner := range []compat.Runner{compat.Flink, compat.AgentsFlink} {
+		shared := together(t, runner)
+		groups := [][]string{shared}
+		for _, name := range slices.Sorted(maps.Keys(all)) {
+			if !slices.Contains(shared, name) && (all[name].quick || *whole) {
+				groups = append(groups, []string{name})
+			}
 		}
-		for runner, want := range map[compat.Runner]compat.Effect{compat.Flink: c.stock, compat.AgentsFlink: c.agents} {
-			t.Run(strings.ReplaceAll(name, " ", "_")+"/"+string(runner), func(t *testing.T) {
+		for _, names := range groups {
+			title := "those that share a job"
+			if len(names) == 1 {
+				title = names[0]
+			}
+			t.Run(string(runner)+"/"+title, func(t *testing.T) {
 				t.Parallel()
 				start := time.Now()
-				got, detail, err := c.run(t.Context(), name, runner)
-				t.Logf("%s: %s in %v: %s", runner, got, time.Since(start).Round(100*time.Millisecond), detail)
+				got, err := run(t.Context(), names, runner)
+				t.Logf("%v", time.Since(start).Round(100*time.Millisecond))
 				if err != nil {
 					t.Fatal(err)
 				}
-				if got != want {
-					t.Errorf("%s %s; the table has %s\n%s", runner, got, want, detail)
+				for _, name := range names {
+					o, want := got[name], all[name].effect(runner)
+					t.Logf("OBSERVED %s | %s | %s | %s", name, runner, o.effect, o.detail)
+					if o.effect != want {
+						t.Errorf("%s: %s %s; the table has %s\n%s", name, runner, o.effect, want, o.detail)
+					}
 				}
 			})
 		}
 	}
+}
+
+// observed is what became of a case.
+type observed struct {
+	effect compat.Effect
+	detail string
 }
 
 // job is a version of a job that runs.
@@ -72,11 +89,10 @@ type job struct {
 	stop context.CancelFunc
 }
 
-func submit(ctx context.Context, c upgrade, runner compat.Runner, name, savepoint string, version int, p *beam.Pipeline) *job {
+func submit(ctx context.Context, platform compat.Platform, runner compat.Runner, name, savepoint string, p *beam.Pipeline) *job {
 	cluster := flinktest.Running()
 	ctx, cancel := context.WithCancel(ctx)
 	j := &job{rest: cluster.REST, name: name, done: make(chan error, 1), stop: cancel}
-	platform := c.platform(version)
 	go func() {
 		if runner == compat.Flink {
 			j.done <- runStock(ctx, cluster.Endpoint, p, name, savepoint, platform)
@@ -158,72 +174,79 @@ func cause(trace string) string {
 	return strings.Join(lines[:min(3, len(lines))], " ")
 }
 
-// run runs a case: version 1, a savepoint, version 2 from it.
-func (c upgrade) run(ctx context.Context, name string, runner compat.Runner) (effect compat.Effect, detail string, err error) {
-	base := fmt.Sprintf("%s/%s/%d", name, runner, time.Now().UnixMilli())
-	f := feedOf(base)
-	plans := [2]plan{{base, base + "/1"}, {base, base + "/2"}}
+// run runs cases in one job: version 1, a savepoint, version 2 from it.
+func run(ctx context.Context, names []string, runner compat.Runner) (map[string]observed, error) {
+	all := upgradesWithDefaults()
+	base := fmt.Sprintf("%s/%s/%d", names[0], runner, time.Now().UnixMilli())
 	jobName := func(version int) string {
-		return strings.NewReplacer(" ", "-", "/", "-", ",", "").Replace(plans[version].log)
+		return strings.NewReplacer(" ", "-", "/", "-", ",", "", "'", "").Replace(logName(base, "job", version))
 	}
-	build := func(version int) *beam.Pipeline {
-		p, s := beam.NewPipelineWithRoot()
-		[2]func(plan, beam.Scope){c.v1, c.v2}[version](plans[version], s)
-		return p
+	every := func(version int, is func(c upgrade, l *log) bool) func() bool {
+		return func() bool {
+			return !slices.ContainsFunc(names, func(name string) bool { return !is(all[name], logOf(logName(base, name, version))) })
+		}
 	}
+	reports := func(version int) string {
+		var text []string
+		for _, name := range names {
+			text = append(text, name+": "+logOf(logName(base, name, version)).String())
+		}
+		return strings.Join(text, "\n")
+	}
+	platforms := all[names[0]].platforms
+	f := feedOf(base)
 
-	start := time.Now()
-	var phases []string
-	phase := func(what string) {
-		phases = append(phases, fmt.Sprintf("%s after %v", what, time.Since(start).Round(100*time.Millisecond)))
-	}
-	defer func() { detail += " (" + strings.Join(phases, ", ") + ")" }()
-	first := submit(ctx, c, runner, jobName(0), "", 0, build(0))
+	first := submit(ctx, platforms[0], runner, jobName(0), "", build(names, 0, base, base))
 	defer first.end()
-	f.add(10, c.commands(0)...)
+	f.add(10, commands(all, names, 0)...)
 	f.advance(50)
-	l := logOf(plans[0].log)
-	effect, detail, err = first.await(ctx, startLimit, func() bool { return c.ready(l) })
-	phase("ready")
+	effect, detail, err := first.await(ctx, startLimit, func() bool { return first.id != "" && every(0, func(c upgrade, l *log) bool { return c.ready(l) })() })
 	if err != nil || effect != compat.NoEffect {
-		return "", "", fmt.Errorf("version 1: %s %s %w; reports: %s", effect, detail, err, l)
-	}
-	if effect, detail, err = first.await(ctx, startLimit, func() bool { return first.id != "" }); effect != compat.NoEffect {
-		return "", "", fmt.Errorf("version 1: %s %s %w", effect, detail, err)
+		return nil, fmt.Errorf("version 1: %s %s %w\n%s", effect, detail, err, reports(0))
 	}
 	savepointing, cancel := context.WithTimeout(ctx, startLimit)
 	defer cancel()
 	savepoint, err := first.rest.StopWithSavepoint(savepointing, first.id)
 	if err != nil {
-		return "", "", fmt.Errorf("version 1, which reported %s: %w", l, err)
+		return nil, fmt.Errorf("version 1: %w\n%s", err, reports(0))
 	}
 
-	phase("savepoint")
-	f.add(60, c.commands(1)...)
-	second := submit(ctx, c, runner, jobName(1), savepoint, 1, build(1))
+	f.add(60, commands(all, names, 1)...)
+	second := submit(ctx, platforms[1], runner, jobName(1), savepoint, build(names, 1, base, base))
 	defer second.end()
-	l = logOf(plans[1].log)
-	f.advance(c.watermark)
-	judged := compat.Effect("")
-	effect, detail, err = second.await(ctx, startLimit, func() bool { judged = c.judge(l); return judged != "" })
-	phase("judged")
-	if err != nil || effect == "" {
-		return "", "", fmt.Errorf("version 2 has not reported: %w; reports: %s", err, l)
+	effect, detail, err = second.await(ctx, startLimit, every(1, func(c upgrade, l *log) bool { return c.watermark > 0 || c.judge(l) != "" }))
+	if err == nil && effect == compat.NoEffect {
+		f.advance(200)
+		effect, detail, err = second.await(ctx, timersLimit, every(1, func(c upgrade, l *log) bool { return c.judge(l) != "" && (c.fired == nil || c.fired(l)) }))
 	}
-	if effect != compat.NoEffect {
-		return effect, detail + " " + l.String(), nil
+	if err != nil {
+		return nil, fmt.Errorf("version 2: %w\n%s", err, reports(1))
 	}
-	if c.fired == nil {
-		return judged, l.String(), nil
+	got := map[string]observed{}
+	for _, name := range names {
+		c, l := all[name], logOf(logName(base, name, 1))
+		o := observed{c.judge(l), detail + " " + l.String()}
+		switch {
+		case effect == compat.Refuses || effect == compat.FailsForever:
+			o.effect = effect
+		case o.effect == "":
+			return nil, fmt.Errorf("version 2 of %s has not reported, %s; version 1 had %s", name, o.detail, logOf(logName(base, name, 0)))
+		case c.fired != nil && !c.fired(l):
+			o.effect = worst(o.effect, compat.LosesTimers)
+		}
+		got[name] = o
 	}
-	f.advance(200)
-	effect, detail, err = second.await(ctx, timersLimit, func() bool { return c.fired(l) })
-	phase("timers")
-	switch {
-	case err != nil:
-		return "", "", err
-	case effect == "":
-		return worst(judged, compat.LosesTimers), l.String(), nil
+	return got, nil
+}
+
+// commands are those of all cases. Cases with the same commands get them once.
+func commands(all map[string]upgrade, names []string, version int) (merged []string) {
+	given := map[string]bool{}
+	for _, name := range names {
+		if some := all[name].commands(version); !given[strings.Join(some, "\n")] {
+			given[strings.Join(some, "\n")] = true
+			merged = append(merged, some...)
+		}
 	}
-	return worst(judged, effect), detail + " " + l.String(), nil
+	return merged
 }
