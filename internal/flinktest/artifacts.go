@@ -1,8 +1,6 @@
 package flinktest
 
 import (
-	"archive/zip"
-	"bytes"
 	"context"
 	"crypto/sha256"
 	_ "embed"
@@ -15,7 +13,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"strconv"
-	"strings"
 )
 
 // DefaultPOM is the pom of the versions that are tested by default.
@@ -23,9 +20,9 @@ import (
 //go:embed pom.xml
 var DefaultPOM []byte
 
-// launcher is the jar that the processes are started from. It holds only the names of the
-// others, because the job server uploads every jar of its class path with each job.
-const launcher = "launcher.jar"
+// jarFolder is where the jars of a pom are. The job server uploads each jar of its class
+// path with each job, unless its path has this text: Flink has these jars already.
+const jarFolder = "gradle/wrapper"
 
 // shadedHarness matches a jar that holds an older core of Beam beside its own classes, which
 // breaks stateful DoFns (NoSuchMethodError DoFnRunners.simpleRunner).
@@ -36,8 +33,9 @@ var shadedHarness = regexp.MustCompile(`^beam-sdks-java-harness-.*\.jar$`)
 func artifacts(ctx context.Context, root string, pom []byte) (string, error) {
 	sum := sha256.Sum256(pom)
 	dir := filepath.Join(root, "out", "flink", hex.EncodeToString(sum[:6]))
-	if _, err := os.Stat(filepath.Join(dir, launcher)); err == nil {
-		return dir, nil
+	jars := filepath.Join(dir, filepath.FromSlash(jarFolder))
+	if _, err := os.Stat(jars); err == nil {
+		return jars, nil
 	}
 	if _, err := exec.LookPath("mvn"); err != nil {
 		return "", errors.New("mvn is not installed: the jars of Flink and of Beam's job server come from Maven (Debian: apt-get install maven)")
@@ -53,58 +51,31 @@ func artifacts(ctx context.Context, root string, pom []byte) (string, error) {
 	if err := os.WriteFile(filepath.Join(tmp, "pom.xml"), pom, 0o644); err != nil {
 		return "", err
 	}
-	cmd := exec.CommandContext(ctx, "mvn", "-q", "-B", "-f", filepath.Join(tmp, "pom.xml"), "dependency:copy-dependencies", "-DoutputDirectory="+tmp) //nolint:gosec // a folder of ours
+	cmd := exec.CommandContext(ctx, "mvn", "-q", "-B", "-f", filepath.Join(tmp, "pom.xml"), "dependency:copy-dependencies", "-DoutputDirectory="+filepath.Join(tmp, filepath.FromSlash(jarFolder))) //nolint:gosec // a folder of ours
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("mvn dependency:copy-dependencies: %w\n%s", err, tail(out, 30))
 	}
-	if err := writeLauncher(tmp); err != nil {
+	if err := removeShadedHarness(filepath.Join(tmp, filepath.FromSlash(jarFolder))); err != nil {
 		return "", err
 	}
 	// Another process may have been faster.
 	if err := os.Rename(tmp, dir); err != nil && !errors.Is(err, fs.ErrExist) {
 		return "", err
 	}
-	return dir, nil
+	return jars, nil
 }
 
-// writeLauncher removes the jar that breaks the others and writes the launcher.
-func writeLauncher(dir string) error {
-	entries, err := os.ReadDir(dir)
+func removeShadedHarness(dir string) error {
+	jars, err := os.ReadDir(dir)
 	if err != nil {
 		return err
 	}
-	var jars []string
-	for _, e := range entries {
-		switch name := e.Name(); {
-		case shadedHarness.MatchString(name):
-			if err := os.Remove(filepath.Join(dir, name)); err != nil {
-				return err
-			}
-		case strings.HasSuffix(name, ".jar"):
-			jars = append(jars, name)
+	for _, jar := range jars {
+		if shadedHarness.MatchString(jar.Name()) {
+			return os.Remove(filepath.Join(dir, jar.Name()))
 		}
 	}
-	if len(jars) == 0 {
-		return errors.New("mvn copied no jar")
-	}
-	var manifest, jar bytes.Buffer
-	manifest.WriteString("Manifest-Version: 1.0\r\n")
-	// A line of a manifest has at most 72 bytes. The next one goes on after a space.
-	line := "Class-Path: " + strings.Join(jars, " ")
-	for len(line) > 70 {
-		manifest.WriteString(line[:70] + "\r\n")
-		line = " " + line[70:]
-	}
-	manifest.WriteString(line + "\r\n\r\n")
-	w := zip.NewWriter(&jar)
-	f, err := w.Create("META-INF/MANIFEST.MF")
-	if err == nil {
-		_, err = f.Write(manifest.Bytes())
-	}
-	if err = errors.Join(err, w.Close()); err != nil {
-		return err
-	}
-	return os.WriteFile(filepath.Join(dir, launcher), jar.Bytes(), 0o644)
+	return nil
 }
 
 var javaVersion = regexp.MustCompile(`version "(\d+)`)

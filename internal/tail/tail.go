@@ -132,7 +132,7 @@ func (f *beamagentsTailFn) ProcessElement(watermark *sdf.ManualWatermarkEstimato
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = file.Close() }() // it was read only
+	defer func() { _ = file.Close() }()                       // it was read only
 	at := rt.GetRestriction().(offsetrange.Restriction).Start //nolint:forcetypeassert,errcheck // of CreateTracker
 	if _, err := file.Seek(at, io.SeekStart); err != nil {
 		return nil, err

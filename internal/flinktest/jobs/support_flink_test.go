@@ -29,7 +29,7 @@ import (
 var seedFlag = flag.Uint64("seed", 0, "seed of the places where jobs crash; 0 is another one each time")
 
 // testLimit is the time limit of a test: none takes as long as a tenth of it on an idle machine.
-const testLimit = 4 * time.Minute
+const testLimit = 8 * time.Minute
 
 func TestMain(m *testing.M) {
 	flag.Parse()
@@ -383,7 +383,9 @@ func workers(t *testing.T, path string) (pids []int) {
 			t.Fatal(err)
 		}
 		args := strings.Split(string(cmdline), "\x00")
-		if strings.HasPrefix(args[0], path) && slices.ContainsFunc(args, func(a string) bool { return strings.HasPrefix(a, "--worker") || strings.HasPrefix(a, "--provision_endpoint") }) {
+		if strings.HasPrefix(args[0], path) && slices.ContainsFunc(args, func(a string) bool {
+			return strings.HasPrefix(a, "--worker") || strings.HasPrefix(a, "--provision_endpoint")
+		}) {
 			pid, _ := strconv.Atoi(filepath.Base(dir))
 			pids = append(pids, pid)
 		}

@@ -77,7 +77,11 @@ var (
 	javaFrame  = regexp.MustCompile(`(?m)^\s*(at [\w.$/<>]+\(.*\)|\.\.\. \d+ more|Caused by: .*|Suppressed: .*)$`)
 	goPanic    = regexp.MustCompile(`caused by:\npanic: ([^\n]*?) ?goroutine \d+ \[`)
 	// goFrame is a function in a Go trace, with its file and line.
-	goFrame   = regexp.MustCompile(`(?m)^([\w./*()\[\]·-]+)\(.*\)\n\t(\S+:\d+)`)
+	goFrame = regexp.MustCompile(`(?m)^([\w./*()\[\]·-]+)\(.*\)\n\t(\S+:\d+)`)
+	// planStep is a DoFn in the plan of a bundle, and dofnName what stands around the name of
+	// its type in the name of its method.
+	planStep  = regexp.MustCompile(`ParDo\[([^\]]+)\]`)
+	dofnName  = regexp.MustCompile(`\(\*?(\w+)\)\.`)
 	exception = regexp.MustCompile(`^(?:Caused by: )?(?:[\w$]+\.)+\w+(?:Exception|Error)(?:: |$)`)
 	// workerGone are Java's words for a worker that has ended or cannot be reached.
 	workerGone = regexp.MustCompile(`CANCELLED: client cancelled|UNAVAILABLE: (?:Network closed|io exception)|Process died with exit code \d+`)
@@ -91,8 +95,7 @@ func explain(message string) (step, reason string) {
 		return step, goText(message[at[1]:])
 	}
 	if at := goPanic.FindStringSubmatchIndex(message); at != nil {
-		reason = "panic: " + message[at[2]:at[3]]
-		return "", reason + panicPlace(message[at[1]:])
+		return panicked(message[:at[0]], "panic: "+message[at[2]:at[3]], message[at[1]:])
 	}
 	if found := workerGone.FindString(message); found != "" {
 		return "", "a worker process has ended, or cannot be reached (" + found + "); what it has said is in the log of the task manager, with LOOPBACK in that of this program"
@@ -108,18 +111,24 @@ func goText(text string) string {
 	return strings.TrimSpace(text)
 }
 
-// panicPlace is the first function of the user's in a Go trace: the one below panic itself.
-func panicPlace(trace string) string {
-	panicked := false
+// panicked finds the function of the user's that panicked, the one below panic itself in
+// the trace, and its step in the plan of the bundle, if the function is a DoFn's method.
+func panicked(plan, reason, trace string) (step, place string) {
+	found := false
 	for _, m := range goFrame.FindAllStringSubmatch(trace, -1) {
 		switch name := m[1]; {
 		case name == "panic" || strings.HasPrefix(name, "runtime."):
-			panicked = panicked || name == "panic"
-		case panicked:
-			return fmt.Sprintf(" in %s (%s)", name, m[2])
+			found = found || name == "panic"
+		case found:
+			for _, fn := range planStep.FindAllStringSubmatch(plan, -1) {
+				if strings.HasPrefix(dofnName.ReplaceAllString(name, "$1.")+".", fn[1]+".") {
+					step = fn[1]
+				}
+			}
+			return step, fmt.Sprintf("%s in %s (%s)", reason, name, m[2])
 		}
 	}
-	return ""
+	return "", reason
 }
 
 // javaText is the message of the innermost Java exception.

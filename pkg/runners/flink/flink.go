@@ -5,6 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/signal"
+	"strings"
+	"syscall"
 	"time"
 
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
@@ -31,7 +34,7 @@ func init() {
 
 // Execute runs the pipeline as the flags of the program say (see Options for the flags).
 // It returns when the job has ended, or with --async when it is submitted. When ctx ends
-// first, Execute cancels the job.
+// first, or with LOOPBACK at an interrupt, Execute cancels the job.
 func Execute(ctx context.Context, p *beam.Pipeline) (beam.PipelineResult, error) {
 	o, err := fromFlags()
 	if err != nil {
@@ -41,6 +44,14 @@ func Execute(ctx context.Context, p *beam.Pipeline) (beam.PipelineResult, error)
 		if _, err := vet.Execute(ctx, p); err != nil {
 			return nil, fmt.Errorf("--beam_strict: %w", err)
 		}
+	}
+	if o.Environment = strings.ToUpper(o.Environment); o.Environment == Loopback {
+		// The job would start again for ever without this process, which is its worker. A
+		// second signal ends the process at once.
+		var stop context.CancelFunc
+		ctx, stop = signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+		defer stop()
+		defer context.AfterFunc(ctx, stop)()
 	}
 	return Run(ctx, p, o)
 }

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/options/jobopts"
 )
 
 // The environments, in which the workers run.
@@ -141,6 +143,9 @@ func (o *Options) validate() error {
 	}
 	if o.MaxParallelism == 0 {
 		o.MaxParallelism = DefaultMaxParallelism
+	}
+	if o.JobName == "" {
+		o.JobName = jobopts.GetJobName()
 	}
 	o.Parallelism = max(o.Parallelism, 0) // the SDK's flag has -1 for the job server's default
 	switch {
