@@ -54,8 +54,8 @@ func (c upgrade) covers(predicted, observed compat.Effect) bool {
 	switch {
 	case predicted == observed:
 		return true
-	case predicted == compat.Misreads:
-		return observed == compat.LosesState || observed == compat.FailsForever
+	case predicted == compat.Misreads && (observed == compat.LosesState || observed == compat.FailsForever):
+		return true
 	}
 	return c.chance && slices.Index(order, predicted) < slices.Index(order, observed)
 }

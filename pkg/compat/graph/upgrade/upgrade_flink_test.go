@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -101,6 +102,7 @@ func submit(ctx context.Context, platform compat.Platform, runner compat.Runner,
 		options := flink.Options{
 			Endpoint: cluster.Endpoint, JobName: name, Environment: flink.Loopback, CheckpointInterval: checkpointInterval,
 			Parallelism: max(platform.Parallelism, 1), MaxParallelism: platform.MaxParallelism, Chaining: platform.Chaining == compat.Chaining(true), Savepoint: savepoint,
+			Master: strings.TrimPrefix(string(cluster.REST), "http://"),
 		}
 		if platform.Environment == graphx.URNEnvProcess {
 			options.Environment, options.EnvironmentConfig = flink.Process, `{"command":"/bin/false"}`
@@ -110,6 +112,9 @@ func submit(ctx context.Context, platform compat.Platform, runner compat.Runner,
 	}()
 	return j
 }
+
+// refused is how Flink refuses a savepoint.
+var refused = regexp.MustCompile(`Cannot map checkpoint/savepoint state|[Mm]ax(imum)? parallelism|Failed to rollback to checkpoint/savepoint`)
 
 // await waits until ready, the end of the job, or its second failure.
 func (j *job) await(ctx context.Context, limit time.Duration, ready func() bool) (effect compat.Effect, detail string, err error) {
@@ -123,6 +128,9 @@ func (j *job) await(ctx context.Context, limit time.Duration, ready func() bool)
 		case err := <-j.done:
 			if err == nil {
 				return "", "", fmt.Errorf("job %s has ended without an error", j.name)
+			}
+			if !refused.MatchString(err.Error()) {
+				return "", "", fmt.Errorf("job %s has ended: %w", j.name, err)
 			}
 			return compat.Refuses, firstLine(err.Error()), nil
 		case <-ctx.Done():
@@ -158,8 +166,8 @@ func (j *job) end() {
 }
 
 func firstLine(text string) string {
-	if i := strings.Index(text, "Cannot map"); i >= 0 {
-		text = text[i:]
+	if at := refused.FindStringIndex(text); at != nil {
+		text = text[at[0]:]
 	}
 	line, _, _ := strings.Cut(text, "\n")
 	return line
