@@ -41,9 +41,7 @@ func init() {
 	for _, t := range []reflect.Type{reflect.TypeFor[stepFn](), reflect.TypeFor[renamedStepFn](), reflect.TypeFor[cellsFn](), reflect.TypeFor[renamedCellsFn]()} {
 		runtime.RegisterType(t)
 	}
-	beam.RegisterType(reflect.TypeFor[sumFn]())
-	beam.RegisterType(reflect.TypeFor[maxFn]())
-	for _, f := range []any{pass, passOther, swallow} {
+	for _, f := range []any{pass, passOther, swallow, total, largest} {
 		beam.RegisterFunction(f)
 	}
 }
@@ -193,9 +191,9 @@ func (c cell) made() any {
 	case "map":
 		return state.MakeMapState[string, int64](c.ID)
 	case "sum":
-		return state.MakeCombiningState[int64, int64, int64](c.ID, sumFn{})
+		return state.MakeCombiningState[int64, int64, int64](c.ID, total)
 	case "max":
-		return state.MakeCombiningState[int64, int64, int64](c.ID, maxFn{})
+		return state.MakeCombiningState[int64, int64, int64](c.ID, largest)
 	}
 	panic("no cell of " + c.Of)
 }
@@ -543,13 +541,9 @@ func (*bothFn) ProcessElement(_ []byte, command string, emit func(string)) { emi
 
 func (*bothFn) MergeAccumulators(a, b string) string { return max(a, b) }
 
-type sumFn struct{}
+func total(a, b int64) int64 { return a + b }
 
-func (sumFn) MergeAccumulators(a, b int64) int64 { return a + b }
-
-type maxFn struct{}
-
-func (maxFn) MergeAccumulators(a, b int64) int64 { return max(a, b) }
+func largest(a, b int64) int64 { return max(a, b) }
 
 // keyFn makes a key and a value of these types of an element "key command".
 type keyFn struct{ Key, Value, Prefix string }

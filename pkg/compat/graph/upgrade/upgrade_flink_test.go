@@ -116,6 +116,9 @@ func submit(ctx context.Context, platform compat.Platform, runner compat.Runner,
 // refused is how Flink refuses a savepoint.
 var refused = regexp.MustCompile(`Cannot map checkpoint/savepoint state|[Mm]ax(imum)? parallelism|Failed to rollback to checkpoint/savepoint`)
 
+// machine is what a machine that is too busy fails with, and no job.
+var machine = regexp.MustCompile(`AskTimeoutException|Heartbeat of TaskManager|NoResourceAvailableException`)
+
 // await waits until ready, the end of the job, or its second failure.
 func (j *job) await(ctx context.Context, limit time.Duration, ready func() bool) (effect compat.Effect, detail string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
@@ -149,8 +152,11 @@ func (j *job) await(ctx context.Context, limit time.Duration, ready func() bool)
 			}
 			continue
 		}
-		if texts, err := j.rest.Exceptions(ctx, j.id); err == nil && len(texts) >= failures {
-			return compat.FailsForever, cause(texts[0]), nil
+		if texts, err := j.rest.Exceptions(ctx, j.id); err == nil {
+			texts = slices.DeleteFunc(texts, machine.MatchString)
+			if len(texts) >= failures {
+				return compat.FailsForever, cause(texts[0]), nil
+			}
 		}
 	}
 }
@@ -178,8 +184,11 @@ func cause(trace string) string {
 	if i := strings.LastIndex(trace, "Caused by: "); i >= 0 {
 		trace = trace[i:]
 	}
-	lines := strings.SplitN(trace, "\n", 4)
-	return strings.Join(lines[:min(3, len(lines))], " ")
+	if i := strings.Index(trace, "goroutine "); i >= 0 {
+		trace = trace[:i]
+	}
+	trace = strings.Join(strings.Fields(trace), " ")
+	return trace[:min(len(trace), 400)]
 }
 
 // run runs cases in one job: version 1, a savepoint, version 2 from it.
