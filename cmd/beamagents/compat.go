@@ -4,6 +4,8 @@ import (
 	"bufio"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -11,7 +13,7 @@ import (
 )
 
 func newCompat() *cobra.Command {
-	return group(&cobra.Command{Use: "compat", Short: "Compare pipelines before an update"}, newCompatCheck())
+	return group(&cobra.Command{Use: "compat", Short: "Compare pipelines before an update"}, newCompatCheck(), newCompatLint())
 }
 
 func newCompatCheck() *cobra.Command {
@@ -24,20 +26,17 @@ that runs, NEW of the one that shall replace it; a pipeline binary that imports
 pkg/compat/graph writes its own with --fingerprint FILE. One of the two may be -, for
 standard input.
 
-Each difference is printed with what Dataflow and Flink would do, where that is known
-from and how to avoid it. A summary goes to standard error. Exit status 1 if a difference
-is unsafe: on either runner, or with --runner on that one.`,
+Each difference is printed with what each runner would do, where that is known from and
+how to avoid it: dataflow, flink (Beam's Flink runner as the Beam SDK calls it) and
+agents-flink (pkg/runners/flink). A summary goes to standard error. Exit status 1 if a
+difference is unsafe: on one of the runners, or with --runner on that one.`,
 		Example: `  $ beamagents compat check golden/pipeline/transforms.json - < golden/pipeline/transforms.json
   0 differences, 0 unsafe`,
 		Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			var runners []compat.Runner
-			switch r := compat.Runner(runner); r {
-			case "":
-			case compat.Dataflow, compat.Flink:
-				runners = append(runners, r)
-			default:
-				return fmt.Errorf("--runner %q is unknown: use dataflow or flink", runner)
+			runners, err := judges(runner, compat.Runners())
+			if err != nil {
+				return err
 			}
 			if args[0] == "-" && args[1] == "-" {
 				return errors.New("only one of OLD and NEW can be standard input")
@@ -49,28 +48,77 @@ is unsafe: on either runner, or with --runner on that one.`,
 					return fmt.Errorf("%s: %w", name, err)
 				}
 			}
-			out := bufio.NewWriter(cmd.OutOrStdout())
-			found, unsafe := compat.Check(pipelines[0], pipelines[1]), 0
-			for _, f := range found {
-				if f.Severity = f.Rule.Severity(runners...); f.Severity == compat.Unsafe {
-					unsafe++
-				}
-				fmt.Fprintf(out, "%s\n\n", f)
-			}
-			if err := out.Flush(); err != nil {
-				return err
-			}
-			if _, err := fmt.Fprintf(cmd.ErrOrStderr(), "%d %s, %d unsafe\n", len(found), plural(len(found), "difference"), unsafe); err != nil {
-				return err
-			}
-			if unsafe > 0 {
-				return &dataError{}
-			}
-			return nil
+			return printFindings(cmd, compat.Check(pipelines[0], pipelines[1]), runners, "difference")
 		},
 	}
-	cmd.Flags().StringVar(&runner, "runner", "", "the runner to judge by: dataflow or flink; both by default")
+	cmd.Flags().StringVar(&runner, "runner", "", "the runner to judge by: dataflow, flink or agents-flink; all by default")
 	return cmd
+}
+
+func newCompatLint() *cobra.Command {
+	var runner string
+	cmd := &cobra.Command{
+		Use:   "lint FILE",
+		Short: "Print what a runner would accept and then break",
+		Long: `Print what is wrong with a pipeline before any update: what a runner accepts and then
+breaks as the job runs, or with the next update. FILE is its fingerprint, which a pipeline
+binary that imports pkg/compat/graph writes with --fingerprint FILE; - is standard input.
+
+Each problem is printed with what each runner does. A summary goes to standard error. Exit
+status 1 if one is unsafe: on one of the runners, or with --runner on that one.`,
+		Example: `  $ beamagents compat lint golden/pipeline/transforms.json
+  0 problems, 0 unsafe`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			runners, err := judges(runner, append(compat.Runners(), compat.Prism))
+			if err != nil {
+				return err
+			}
+			pipeline, err := readFingerprint(cmd, args[0])
+			if err != nil {
+				return fmt.Errorf("%s: %w", args[0], err)
+			}
+			return printFindings(cmd, compat.Lint(pipeline), runners, "problem")
+		},
+	}
+	cmd.Flags().StringVar(&runner, "runner", "", "the runner to judge by: dataflow, flink, agents-flink or prism; all by default")
+	return cmd
+}
+
+// judges are the runners that --runner names: none for all.
+func judges(name string, known []compat.Runner) ([]compat.Runner, error) {
+	if name == "" {
+		return nil, nil
+	}
+	if r := compat.Runner(name); slices.Contains(known, r) {
+		return []compat.Runner{r}, nil
+	}
+	names := make([]string, len(known))
+	for i, r := range known {
+		names[i] = string(r)
+	}
+	return nil, fmt.Errorf("--runner %q is unknown: use one of %s", name, strings.Join(names, ", "))
+}
+
+// printFindings prints the findings, and how many are unsafe to these runners.
+func printFindings(cmd *cobra.Command, found []compat.Finding, runners []compat.Runner, noun string) error {
+	out, unsafe := bufio.NewWriter(cmd.OutOrStdout()), 0
+	for _, f := range found {
+		if f.Severity = f.Rule.Severity(runners...); f.Severity == compat.Unsafe {
+			unsafe++
+		}
+		fmt.Fprintf(out, "%s\n\n", f)
+	}
+	if err := out.Flush(); err != nil {
+		return err
+	}
+	if _, err := fmt.Fprintf(cmd.ErrOrStderr(), "%d %s, %d unsafe\n", len(found), plural(len(found), noun), unsafe); err != nil {
+		return err
+	}
+	if unsafe > 0 {
+		return &dataError{}
+	}
+	return nil
 }
 
 // readFingerprint reads the fingerprint in the file of that name. A file that holds none

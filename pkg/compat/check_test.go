@@ -22,6 +22,18 @@ func step(name, from string, edit ...func(*Transform)) Transform {
 
 func keeps(t *Transform) { t.State = []State{{ID: "v", Kind: "value"}} }
 
+func timed(number string) func(*Transform) {
+	return func(t *Transform) {
+		t.FlinkTransform, t.Timers = number, []Timer{{Family: "t", TimeDomain: "EVENT_TIME", Coder: simple("timer")}}
+	}
+}
+
+func source(t *Transform) { t.Restriction = new(simple("varint")) }
+
+func sided(t *Transform) {
+	t.SideInputs = []Collection{{Tag: "i1", From: "s", Access: "iterable", Coder: simple("bytes")}}
+}
+
 func code(name string) func(*Transform) {
 	return func(t *Transform) { t.Fn = &Fn{Name: name} }
 }
@@ -63,7 +75,7 @@ func TestCheckOfRewiredInputs(t *testing.T) {
 			[]want{{NumberedTransformRewired, "A'1", "input i0", "b", "c"}},
 		},
 	} {
-		if diff := cmp.Diff(tc.want, wants(Check(Fingerprint{Format, tc.old}, Fingerprint{Format, tc.new}))); diff != "" {
+		if diff := cmp.Diff(tc.want, wants(Check(Fingerprint{Format: Format, Transforms: tc.old}, Fingerprint{Format: Format, Transforms: tc.new}))); diff != "" {
 			t.Errorf("%s (-want +found):\n%s", name, diff)
 		}
 	}
@@ -88,7 +100,7 @@ func TestCheckOfNumbers(t *testing.T) {
 			[]want{{NumberedTransformMoved, "A'1", "", "A", "A'1"}},
 		},
 	} {
-		if diff := cmp.Diff(tc.want, wants(Check(Fingerprint{Format, tc.old}, Fingerprint{Format, tc.new}))); diff != "" {
+		if diff := cmp.Diff(tc.want, wants(Check(Fingerprint{Format: Format, Transforms: tc.old}, Fingerprint{Format: Format, Transforms: tc.new}))); diff != "" {
 			t.Errorf("%s (-want +found):\n%s", name, diff)
 		}
 	}
@@ -105,6 +117,42 @@ func TestCheckOfOperators(t *testing.T) {
 			[]Transform{step("N", "a", code("g")), step("S", "a", keeps, operator("n2"))},
 			[]want{{TransformAdded, "N", "", "", "N"}, {FlinkOperatorChanged, "S", "", "n1", "n2"}},
 		},
+		"another number, another input": {
+			[]Transform{step("S", "a", keeps, operator("n1"))},
+			[]Transform{step("N", "a", code("g")), step("S", "b", keeps, operator("n2"))},
+			[]want{
+				{TransformAdded, "N", "", "", "N"},
+				{FlinkOperatorChanged, "S", "", "n1", "n2"}, {InputRewired, "S", "input i0", "a", "b"},
+			},
+		},
+		"the number and the input of another": {
+			[]Transform{step("S", "a", keeps, operator("n1")), step("T", "b", keeps, operator("n2"), code("g"))},
+			[]Transform{step("S", "b", keeps, operator("n2")), step("T", "c", keeps, operator("n3"), code("g"))},
+			[]want{
+				{FlinkOperatorExchanged, "S", "", "n1", "n2"}, {InputRewired, "S", "input i0", "a", "b"},
+				{FlinkOperatorChanged, "T", "", "n2", "n3"}, {InputRewired, "T", "input i0", "b", "c"},
+			},
+		},
+		"another number of a transform with timers": {
+			[]Transform{step("S", "a", timed("e3"))}, []Transform{step("S", "a", timed("e4"))},
+			[]want{{FlinkTransformChanged, "S", "", "e3", "e4"}},
+		},
+		"another name of a transform with timers": {
+			[]Transform{step("S", "a", timed("e3"))}, []Transform{step("R", "a", timed("e3"))},
+			[]want{{StatefulTransformRenamed, "R", "", "S", "R"}, {AgentsFlinkOperatorChanged, "R", "", "S", "R"}},
+		},
+		"another input of a source": {
+			[]Transform{step("S", "a", source)}, []Transform{step("S", "b", source)},
+			[]want{{AgentsFlinkOperatorChanged, "S", "", "a", "b"}, {InputRewired, "S", "input i0", "a", "b"}},
+		},
+		"another name of a transform with a side input": {
+			[]Transform{step("S", "a", sided)}, []Transform{step("R", "a", sided)},
+			[]want{{StatefulTransformRenamed, "R", "", "S", "R"}, {AgentsFlinkOperatorChanged, "R", "", "S on a", "R on a"}},
+		},
+		"another number of a transform without timers now": {
+			[]Transform{step("S", "a", timed("e3"))}, []Transform{step("S", "a", keeps)},
+			[]want{{StateAdded, "S", "state v", "", "value"}, {TimerFamilyRemoved, "S", "timer family t", "EVENT_TIME", ""}},
+		},
 		"the same number, other readers": {
 			[]Transform{step("S", "a", keeps, operator("n1"))},
 			[]Transform{step("N", "a", code("g")), step("S", "a", keeps, operator("n1"))},
@@ -119,7 +167,7 @@ func TestCheckOfOperators(t *testing.T) {
 			[]want{{InputAdded, "S", "input i0", "", "bytes"}},
 		},
 	} {
-		if diff := cmp.Diff(tc.want, wants(Check(Fingerprint{Format, tc.old}, Fingerprint{Format, tc.new}))); diff != "" {
+		if diff := cmp.Diff(tc.want, wants(Check(Fingerprint{Format: Format, Transforms: tc.old}, Fingerprint{Format: Format, Transforms: tc.new}))); diff != "" {
 			t.Errorf("%s (-want +found):\n%s", name, diff)
 		}
 	}
@@ -135,7 +183,7 @@ func TestWriteSortsWhatAStepHas(t *testing.T) {
 			cells = append(cells, State{ID: id, Kind: "value", Value: new(simple("bytes"))})
 			timers = append(timers, Timer{Family: id, TimeDomain: "EVENT_TIME", Coder: simple("bytes")})
 		}
-		f := Fingerprint{Format, []Transform{step("S", "a", func(t *Transform) { t.State, t.Timers = cells, timers })}}
+		f := Fingerprint{Format: Format, Transforms: []Transform{step("S", "a", func(t *Transform) { t.State, t.Timers = cells, timers })}}
 		var text bytes.Buffer
 		if err := f.Write(&text); err != nil {
 			t.Fatal(err)

@@ -22,11 +22,29 @@ func ExampleCheck() {
 	}
 	for _, f := range compat.Check(old, now) {
 		fmt.Println(f.Severity, f.Kind, f.Transform, f.Old, f.New)
-		fmt.Println("Flink", f.Flink.Text())
+		fmt.Println(compat.AgentsFlink, f.On(compat.AgentsFlink).Text())
 		fmt.Println(f.Avoid)
 	}
 	// Output:
 	// unsafe state_renamed Agent memory notes
-	// Flink orphans state silently (inferred)
+	// agents-flink loses state silently (run)
 	// keep the id
+}
+
+func ExampleLint() {
+	f, err := compat.Read(strings.NewReader(`{"format":1,"transforms":[
+		{"name":"Count","kind":"beam:transform:pardo:v1","state":[{"id":"sum","kind":"combining","value":{"urn":"beam:coder:varint:v1"}}]}]}`))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, problem := range compat.Lint(f) {
+		fmt.Println(problem.Severity, problem.Kind, problem.Transform)
+		fmt.Println(problem.Summary)
+		fmt.Println(problem.Avoid)
+	}
+	// Output:
+	// unsafe combining_state Count
+	// a cell combines: several Add in one call on a key without state store the last one alone
+	// use a value cell: read it, add, write it once
 }

@@ -32,8 +32,24 @@ var (
 type Fingerprint struct {
 	// Format is [Format].
 	Format int `json:"format"`
+	// Platform is what a runner knows of a job beyond its graph; nil where no runner has
+	// said so.
+	Platform *Platform `json:"platform,omitempty"`
 	// Transforms are the steps that a runner executes, by name.
 	Transforms []Transform `json:"transforms"`
+}
+
+// Platform is how a job is run. A field with its zero value is not known, and Check does
+// not compare it.
+type Platform struct {
+	// Environment is the URN of the environment of the workers: beam:env:process:v1.
+	Environment string `json:"environment,omitempty"`
+	// Parallelism is the number of subtasks of each operator.
+	Parallelism int `json:"parallelism,omitempty"`
+	// MaxParallelism bounds Parallelism for the life of the state.
+	MaxParallelism int `json:"max_parallelism,omitempty"`
+	// Chaining is on or off: whether the runner joins operators to one task.
+	Chaining string `json:"operator_chaining,omitempty"`
 }
 
 // Transform is one step.
@@ -48,6 +64,9 @@ type Transform struct {
 	// construction order. Of a splittable DoFn the runner splits the step, and what keeps
 	// the restriction has an input of its own, whose number moves with this one.
 	FlinkOperator string `json:"flink_operator,omitempty"`
+	// FlinkTransform is, of a ParDo with timers or side inputs, its number among the
+	// transforms in construction order, under which Flink's stock runner stores timers.
+	FlinkTransform string `json:"flink_transform,omitempty"`
 	// Fn is the user's code; nil for steps without any.
 	Fn *Fn `json:"fn,omitempty"`
 	// Inputs are the main inputs, in order.
@@ -136,11 +155,14 @@ type CustomCoder struct {
 	Decode Fn `json:"decode"`
 }
 
+// groups reports whether t holds elements back to group them.
+func (t *Transform) groups() bool { return t.Kind == groupByKey || t.Kind == combinePerKey }
+
 // Stateful reports whether a runner keeps something of t between elements: cells,
 // timers, elements to group, side inputs, restrictions.
 func (t *Transform) Stateful() bool {
 	switch t.Kind {
-	case "beam:transform:group_by_key:v1", combinePerKey, "beam:transform:reshuffle:v1":
+	case groupByKey, combinePerKey, "beam:transform:reshuffle:v1":
 		return true
 	}
 	return len(t.State) > 0 || len(t.Timers) > 0 || len(t.SideInputs) > 0 || t.Restriction != nil
@@ -258,6 +280,9 @@ func Read(r io.Reader) (Fingerprint, error) {
 func (f *Fingerprint) Validate() error {
 	if f.Format != Format {
 		return fmt.Errorf("compat: %w: %d, not %d", ErrFormat, f.Format, Format)
+	}
+	if p := f.Platform; p != nil && (p.Parallelism < 0 || p.MaxParallelism < 0 || p.Chaining != "" && p.Chaining != on && p.Chaining != off) {
+		return fmt.Errorf("compat: %w: its platform has a negative number, or an operator_chaining that is neither on nor off", ErrMalformed)
 	}
 	if len(f.Transforms) == 0 {
 		return fmt.Errorf("compat: %w: it has no transforms", ErrMalformed)

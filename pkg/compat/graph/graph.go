@@ -16,6 +16,11 @@
 // [WriteIfAsked] obeys it, whatever reads the program's arguments. No runner is needed,
 // and none runs.
 //
+// A runner that says so with [RegisterPlatform] adds the platform of the job to what
+// WriteIfAsked writes: environment, parallelism, chaining. pkg/runners/flink does, for
+// programs that parse their flags with package flag and are called with
+// --runner agents-flink and the other flags of the job.
+//
 // # Limits
 //
 // A program that has a flag of its own with that name panics as it starts, as for every
@@ -126,6 +131,30 @@ func fileArgument(args []string) (name string, given bool) {
 	return "", false
 }
 
+// platforms are what runners say of the platform of a job, by the runners' names.
+var platforms = map[string]func() (compat.Platform, error){}
+
+// RegisterPlatform lets a runner say what its flags make of the platform of a job, for the
+// fingerprints of programs that are called with --runner of that name. A runner calls it
+// in an init function.
+func RegisterPlatform(runner string, describe func() (compat.Platform, error)) {
+	platforms[runner] = describe
+}
+
+// platform is what the runner says that the program is called with, nil for one that
+// says nothing.
+func platform() (*compat.Platform, error) {
+	runner := flag.Lookup("runner")
+	if runner == nil || platforms[runner.Value.String()] == nil {
+		return nil, nil //nolint:nilnil // most runners say nothing
+	}
+	p, err := platforms[runner.Value.String()]()
+	if err != nil {
+		return nil, fmt.Errorf("graph: the platform of --runner %s: %w", runner.Value, err)
+	}
+	return &p, nil
+}
+
 // write writes the fingerprint of p to the file of that name, or to stdout.
 func write(name string, stdout io.Writer, p *beam.Pipeline) error {
 	if name == "" {
@@ -133,6 +162,9 @@ func write(name string, stdout io.Writer, p *beam.Pipeline) error {
 	}
 	f, err := Fingerprint(p)
 	if err != nil {
+		return err
+	}
+	if f.Platform, err = platform(); err != nil {
 		return err
 	}
 	if name == "-" {
@@ -165,13 +197,17 @@ func Fingerprint(p *beam.Pipeline) (f compat.Fingerprint, err error) {
 	if err != nil {
 		return compat.Fingerprint{}, fmt.Errorf("graph: %w", err)
 	}
+	return fingerprint(pipeline)
+}
+
+func fingerprint(pipeline *pipepb.Pipeline) (compat.Fingerprint, error) {
 	r := newReader(pipeline.GetComponents())
-	f.Format = compat.Format
-	for _, t := range pipeline.GetComponents().GetTransforms() {
+	f := compat.Fingerprint{Format: compat.Format}
+	for id, t := range pipeline.GetComponents().GetTransforms() {
 		if len(t.GetSubtransforms()) > 0 && t.GetSpec().GetUrn() == "" {
 			continue // a scope: its name is in those of its parts
 		}
-		transform, err := r.transform(t)
+		transform, err := r.transform(id, t)
 		if err != nil {
 			return compat.Fingerprint{}, fmt.Errorf("graph: %s: %w", t.GetUniqueName(), err)
 		}

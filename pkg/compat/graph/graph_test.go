@@ -3,6 +3,7 @@ package graph_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"flag"
 	"os"
 	"os/exec"
@@ -62,6 +63,9 @@ func TestMain(m *testing.M) {
 }
 
 func graphMain(p *beam.Pipeline) {
+	flag.String("runner", "direct", "")
+	graph.RegisterPlatform("telling", func() (compat.Platform, error) { return compat.Platform{Environment: "beam:env:process:v1"}, nil })
+	graph.RegisterPlatform("failing", func() (compat.Platform, error) { return compat.Platform{}, errors.New("no endpoint") })
 	flag.Parse()
 	beam.Init()
 	graph.WriteIfAsked(p)
@@ -226,6 +230,27 @@ func TestEverything(t *testing.T) {
 	}
 }
 
+// Fingerprints of before, which have no numbers of transforms and no platform, are read
+// and compared in what they have.
+func TestFingerprintOfBefore(t *testing.T) {
+	b, err := os.ReadFile("testdata/everything_without_numbers.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	old, err := compat.Read(bytes.NewReader(b))
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := fingerprint(t, everything)
+	now.Platform = &compat.Platform{Environment: "beam:env:process:v1", Parallelism: 2, MaxParallelism: 128, Chaining: compat.Chaining(false)}
+	if found := compat.Check(old, now); len(found) > 0 {
+		t.Error(found)
+	}
+	if found := compat.Check(now, old); len(found) > 0 {
+		t.Error(found)
+	}
+}
+
 func TestWriteIfAsked(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "f.json")
@@ -242,6 +267,27 @@ func TestWriteIfAsked(t *testing.T) {
 	}
 	if after, err := os.ReadFile(file); err != nil || !bytes.Equal(after, b) {
 		t.Errorf("what was in the file is lost: %v", err)
+	}
+	for name, tc := range map[string]struct{ runner, platform, stderr string }{
+		"a runner that says nothing": {"other", "", ""},
+		"a runner that tells":        {"telling", "beam:env:process:v1", ""},
+		"a runner that cannot tell":  {"failing", "", "graph: the platform of --runner failing: no endpoint\n"},
+	} {
+		stdout, stderr, status := program(t, "everything", "--fingerprint", "-", "--runner", tc.runner)
+		if stderr != tc.stderr || (status != 0) != (stderr != "") {
+			t.Errorf("%s: status %d, %q", name, status, stderr)
+			continue
+		}
+		if stderr != "" {
+			continue
+		}
+		f, err := compat.Read(strings.NewReader(stdout))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if (f.Platform == nil) != (tc.platform == "") || f.Platform != nil && f.Platform.Environment != tc.platform {
+			t.Errorf("%s: %+v", name, f.Platform)
+		}
 	}
 	for name, tc := range map[string]struct{ pipeline, file, want string }{
 		"no such folder": {"everything", filepath.Join(dir, "none", "f.json"), "no such file or directory"},
@@ -339,14 +385,14 @@ func TestChecksOfRealPipelines(t *testing.T) {
 			grouped(s)
 		}, []compat.Kind{
 			compat.TransformAdded, compat.TransformAdded, compat.TransformAdded,
-			compat.TransformRenamed, compat.TransformRenamed, compat.StatefulTransformRenamed, compat.TransformRenamed, compat.TransformRenamed,
+			compat.TransformRenamed, compat.TransformRenamed, compat.GroupingRenamed, compat.TransformRenamed, compat.TransformRenamed,
 		}},
 		"inputs of a Flatten exchanged":      {flat, flatSwapped, []compat.Kind{compat.InputRewired, compat.InputRewired}},
-		"named ones exchanged":               {named("East", "West"), named("West", "East"), []compat.Kind{compat.TransformExchanged, compat.FlinkOperatorChanged, compat.TransformExchanged, compat.FlinkOperatorChanged}},
+		"named ones exchanged":               {named("East", "West"), named("West", "East"), []compat.Kind{compat.TransformExchanged, compat.FlinkOperatorExchanged, compat.TransformExchanged, compat.FlinkOperatorExchanged}},
 		"outputs exchanged before a Flatten": {flatOutputs(false), flatOutputs(true), []compat.Kind{compat.InputRewired, compat.InputRewired}},
 		"side inputs exchanged":              {sides("main", "a", "b"), sides("main", "b", "a"), []compat.Kind{compat.InputOrderChanged, compat.InputOrderChanged}},
 		"side inputs shifted":                {sides("main", "a", "b"), sides("main", "b", "c"), []compat.Kind{compat.InputOrderChanged, compat.SideInputRewired}},
-		"main and side input exchanged":      {sides("main", "a", "b"), sides("a", "main", "b"), []compat.Kind{compat.FlinkOperatorChanged, compat.InputOrderChanged, compat.InputOrderChanged}},
+		"main and side input exchanged":      {sides("main", "a", "b"), sides("a", "main", "b"), []compat.Kind{compat.FlinkOperatorChanged, compat.AgentsFlinkOperatorChanged, compat.InputOrderChanged, compat.InputOrderChanged}},
 		"a side input from elsewhere":        {sides("main", "a", "b"), sides("main", "a", "c"), []compat.Kind{compat.SideInputRewired}},
 		"outputs of one type exchanged":      {outputs(false), outputs(true), []compat.Kind{compat.InputOrderChanged, compat.InputOrderChanged}},
 		"the same":                           {everything, everything, nil},
@@ -356,7 +402,7 @@ func TestChecksOfRealPipelines(t *testing.T) {
 		}, []compat.Kind{compat.TransformAdded, compat.TransformAdded, compat.TransformAdded}},
 		"another scope": {one, func(s beam.Scope) {
 			beam.ParDo(s.Scope("Renamed"), &bareFn{state.MakeValueState[int64]("v")}, source(s))
-		}, []compat.Kind{compat.StatefulTransformRenamed}},
+		}, []compat.Kind{compat.StatefulTransformRenamed, compat.AgentsFlinkOperatorChanged}},
 		// Measured: what is constructed before a stateful step changes its Flink operator.
 		"a stateless step before": {one, func(s beam.Scope) {
 			beam.ParDo(s.Scope("Before"), passOn, beam.Create(s.Scope("Before"), &pb.AgentEnvelope{}))
@@ -366,7 +412,7 @@ func TestChecksOfRealPipelines(t *testing.T) {
 		"one that is named alike": {unnamed("v"), unnamed("v", "w"), []compat.Kind{compat.FlinkOperatorShared, compat.StatefulTransformAdded}},
 		"exchanged, other shapes": {unnamed("v", "w"), unnamed("w", "v"), []compat.Kind{compat.NumberedTransformMoved, compat.NumberedTransformMoved}},
 		"one constructed before":  {unnamed("v"), unnamed("w", "v"), []compat.Kind{compat.NumberedTransformMoved}},
-		"exchanged, other inputs": {twins("a", "b"), twins("b", "a"), []compat.Kind{compat.NumberedTransformRewired, compat.FlinkOperatorChanged, compat.NumberedTransformRewired, compat.FlinkOperatorChanged}},
+		"exchanged, other inputs": {twins("a", "b"), twins("b", "a"), []compat.Kind{compat.NumberedTransformRewired, compat.FlinkOperatorExchanged, compat.NumberedTransformRewired, compat.FlinkOperatorExchanged}},
 		"exchanged, equal in all": {unnamed("v", "v"), unnamed("v", "v"), nil}, // what the page warns of
 		"a cell of another type":  {unnamed("v"), func(s beam.Scope) { beam.ParDo(s, newCellsFn(""), source(s)) }, []compat.Kind{compat.StatefulTransformRemoved, compat.StatefulTransformAdded}},
 	} {

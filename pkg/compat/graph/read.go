@@ -40,7 +40,7 @@ func newReader(all *pipepb.Components) reader {
 	return r
 }
 
-func (r reader) transform(t *pipepb.PTransform) (compat.Transform, error) {
+func (r reader) transform(id string, t *pipepb.PTransform) (compat.Transform, error) {
 	out := compat.Transform{Name: t.GetUniqueName(), Kind: t.GetSpec().GetUrn()}
 	sides := map[string]*pipepb.SideInput{}
 	switch out.Kind {
@@ -55,6 +55,9 @@ func (r reader) transform(t *pipepb.PTransform) (compat.Transform, error) {
 		sides = payload.GetSideInputs()
 		if len(out.State) > 0 || len(out.Timers) > 0 || len(sides) > 0 || out.Restriction != nil {
 			out.FlinkOperator = r.all.GetPcollections()[t.GetInputs()["i0"]].GetUniqueName()
+		}
+		if len(out.Timers) > 0 || len(sides) > 0 {
+			out.FlinkTransform = id
 		}
 	case graphx.URNCombinePerKey:
 		var payload pipepb.CombinePayload

@@ -98,7 +98,7 @@ func TestWhatStartsAStage(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := newReader(components()).transform(&pipepb.PTransform{
+		got, err := newReader(components()).transform("e1", &pipepb.PTransform{
 			UniqueName: "T", Spec: &pipepb.FunctionSpec{Urn: graphx.URNParDo, Payload: payload},
 			Inputs: map[string]string{"i0": "n1", "i1": "n2"},
 		})

@@ -52,14 +52,16 @@ func (o *Options) validateEnvironment() error {
 	return nil
 }
 
+// urnOf are the URNs of the environments.
+var urnOf = map[string]string{
+	Loopback: graphx.URNEnvExternal, External: graphx.URNEnvExternal,
+	Process: graphx.URNEnvProcess, Docker: graphx.URNEnvDocker,
+}
+
 // environment describes where the pipeline's functions run. Stop ends what it has started.
 func (o *Options) environment(ctx context.Context) (env *pipepb.Environment, stop func(), err error) {
 	config := func(context.Context) string { return o.EnvironmentConfig }
 	stop = func() {}
-	urn := map[string]string{
-		Loopback: graphx.URNEnvExternal, External: graphx.URNEnvExternal,
-		Process: graphx.URNEnvProcess, Docker: graphx.URNEnvDocker,
-	}[o.Environment]
 	if o.Environment == Loopback {
 		server, err := extworker.StartLoopback(ctx, 0)
 		if err != nil {
@@ -68,7 +70,7 @@ func (o *Options) environment(ctx context.Context) (env *pipepb.Environment, sto
 		config = server.EnvironmentConfig
 		stop = func() { _ = server.Stop(context.WithoutCancel(ctx)) }
 	}
-	env, err = graphx.CreateEnvironment(ctx, urn, config)
+	env, err = graphx.CreateEnvironment(ctx, urnOf[o.Environment], config)
 	if err != nil {
 		stop()
 		return nil, nil, fmt.Errorf("--environment_config: %w", err)

@@ -82,14 +82,24 @@ func TestFrozen(t *testing.T) {
 			t.Errorf("step %d: changed: %t", i, changed)
 		}
 	}
-	for text, want := range map[string]string{
-		"{}": "no fingerprint", strings.ReplaceAll(content(), "\n", "\n "): "written another way",
+	good := content()
+	for _, step := range []struct {
+		text string
+		add  bool
+		want string
+	}{
+		{"{}", true, "no fingerprint"},
+		{strings.ReplaceAll(good, "\n", "\n "), false, "not all is frozen yet"}, // the same in another form
+		{strings.ReplaceAll(good, "\n", "\n "), true, ""},
 	} {
-		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+		if err := os.WriteFile(file, []byte(step.text), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		if got := frozen(t, file, true, "A", "B"); !strings.Contains(got, want) {
-			t.Errorf("%q, want %q", got, want)
+		if got := frozen(t, file, step.add, "A", "B"); (step.want == "") != (got == "") || !strings.Contains(got, step.want) {
+			t.Errorf("%q, want %q", got, step.want)
 		}
+	}
+	if content() != good {
+		t.Errorf("the file was not written anew:\n%s", content())
 	}
 }

@@ -1,0 +1,269 @@
+//go:build flink
+
+package upgrade_test
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/apache/beam/sdks/v2/go/pkg/beam"
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/core/runtime/graphx"
+
+	"github.com/beamagents/beamagents-go/internal/flinktest"
+	"github.com/beamagents/beamagents-go/pkg/compat"
+	"github.com/beamagents/beamagents-go/pkg/runners/flink"
+)
+
+const (
+	checkpointInterval = 500 * time.Millisecond
+	startLimit         = 4 * time.Minute
+	timersLimit        = time.Minute
+	// A job that has failed twice after the same savepoint fails for ever: its restarts
+	// have no end, and nothing that it reads has changed.
+	failures = 2
+)
+
+var whole = flag.Bool("whole", false, "run every case of the matrix, not the quick ones alone")
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	beam.Init()
+	os.Exit(flinktest.Main(m))
+}
+
+// Each case, on the cluster: what Flink does is what the table says.
+func TestUpgrades(t *testing.T) {
+	all := upgradesWithDefaults()
+	for _, runner := range []compat.Runner{compat.Flink, compat.AgentsFlink} {
+		shared := together(t, runner)
+		groups := [][]string{shared}
+		for _, name := range slices.Sorted(maps.Keys(all)) {
+			if !slices.Contains(shared, name) && (all[name].quick || *whole) {
+				groups = append(groups, []string{name})
+			}
+		}
+		for _, names := range groups {
+			title := "those that share a job"
+			if len(names) == 1 {
+				title = names[0]
+			}
+			t.Run(string(runner)+"/"+title, func(t *testing.T) {
+				t.Parallel()
+				start := time.Now()
+				got, err := run(t.Context(), names, runner)
+				t.Logf("%v", time.Since(start).Round(100*time.Millisecond))
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, name := range names {
+					o, want := got[name], all[name].effect(runner)
+					t.Logf("OBSERVED %s | %s | %s | %s", name, runner, o.effect, o.detail)
+					if o.effect != want {
+						t.Errorf("%s: %s %s; the table has %s\n%s", name, runner, o.effect, want, o.detail)
+					}
+				}
+			})
+		}
+	}
+}
+
+// observed is what became of a case.
+type observed struct {
+	effect compat.Effect
+	detail string
+}
+
+// job is a version of a job that runs.
+type job struct {
+	rest flinktest.REST
+	name string
+	id   string
+	done chan error // its end, as the runner tells it
+	stop context.CancelFunc
+}
+
+func submit(ctx context.Context, platform compat.Platform, runner compat.Runner, name, savepoint string, p *beam.Pipeline) *job {
+	cluster := flinktest.Running()
+	ctx, cancel := context.WithCancel(ctx)
+	j := &job{rest: cluster.REST, name: name, done: make(chan error, 1), stop: cancel}
+	go func() {
+		if runner == compat.Flink {
+			j.done <- runStock(ctx, cluster.Endpoint, p, name, savepoint, platform)
+			return
+		}
+		options := flink.Options{
+			Endpoint: cluster.Endpoint, JobName: name, Environment: flink.Loopback, CheckpointInterval: checkpointInterval,
+			Parallelism: max(platform.Parallelism, 1), MaxParallelism: platform.MaxParallelism, Chaining: platform.Chaining == compat.Chaining(true), Savepoint: savepoint,
+			Master: strings.TrimPrefix(string(cluster.REST), "http://"),
+		}
+		if platform.Environment == graphx.URNEnvProcess {
+			options.Environment, options.EnvironmentConfig = flink.Process, `{"command":"/bin/false"}`
+		}
+		_, err := flink.Run(ctx, p, options)
+		j.done <- err
+	}()
+	return j
+}
+
+// refused is how Flink refuses a savepoint.
+var refused = regexp.MustCompile(`Cannot map checkpoint/savepoint state|[Mm]ax(imum)? parallelism|Failed to rollback to checkpoint/savepoint`)
+
+// machine is what a machine that is too busy fails with, and no job.
+var machine = regexp.MustCompile(`AskTimeoutException|Heartbeat of TaskManager|NoResourceAvailableException`)
+
+// await waits until ready, the end of the job, or its second failure.
+func (j *job) await(ctx context.Context, limit time.Duration, ready func() bool) (effect compat.Effect, detail string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	for {
+		if ready() {
+			return compat.NoEffect, "", nil
+		}
+		select {
+		case err := <-j.done:
+			if err == nil {
+				return "", "", fmt.Errorf("job %s has ended without an error", j.name)
+			}
+			if !refused.MatchString(err.Error()) {
+				return "", "", fmt.Errorf("job %s has ended: %w", j.name, err)
+			}
+			return compat.Refuses, firstLine(err.Error()), nil
+		case <-ctx.Done():
+			return "", "", nil
+		case <-time.After(200 * time.Millisecond):
+		}
+		if j.id == "" {
+			jobs, err := j.rest.Jobs(ctx)
+			if err != nil {
+				continue
+			}
+			for _, other := range jobs {
+				if other.Name == j.name {
+					j.id = other.ID
+				}
+			}
+			continue
+		}
+		if texts, err := j.rest.Exceptions(ctx, j.id); err == nil {
+			texts = slices.DeleteFunc(texts, machine.MatchString)
+			if len(texts) >= failures {
+				return compat.FailsForever, cause(texts[0]), nil
+			}
+		}
+	}
+}
+
+// end ends a job, however it is.
+func (j *job) end() {
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	if j.id != "" {
+		_ = j.rest.Cancel(ctx, j.id) // it may have ended
+	}
+	j.stop()
+}
+
+func firstLine(text string) string {
+	if at := refused.FindStringIndex(text); at != nil {
+		text = text[at[0]:]
+	}
+	line, _, _ := strings.Cut(text, "\n")
+	return line
+}
+
+// cause is the last cause of a stack trace.
+func cause(trace string) string {
+	if i := strings.LastIndex(trace, "Caused by: "); i >= 0 {
+		trace = trace[i:]
+	}
+	if i := strings.Index(trace, "goroutine "); i >= 0 {
+		trace = trace[:i]
+	}
+	trace = strings.Join(strings.Fields(trace), " ")
+	return trace[:min(len(trace), 400)]
+}
+
+// run runs cases in one job: version 1, a savepoint, version 2 from it.
+func run(ctx context.Context, names []string, runner compat.Runner) (map[string]observed, error) {
+	all := upgradesWithDefaults()
+	base := fmt.Sprintf("%s/%s/%d", names[0], runner, time.Now().UnixMilli())
+	jobName := func(version int) string {
+		return strings.NewReplacer(" ", "-", "/", "-", ",", "", "'", "").Replace(logName(base, "job", version))
+	}
+	every := func(version int, is func(c upgrade, l *log) bool) func() bool {
+		return func() bool {
+			return !slices.ContainsFunc(names, func(name string) bool { return !is(all[name], logOf(logName(base, name, version))) })
+		}
+	}
+	reports := func(version int) string {
+		var text []string
+		for _, name := range names {
+			text = append(text, name+": "+logOf(logName(base, name, version)).String())
+		}
+		return strings.Join(text, "\n")
+	}
+	platforms := all[names[0]].platforms
+	f := feedOf(base)
+
+	first := submit(ctx, platforms[0], runner, jobName(0), "", build(names, 0, base, base))
+	defer first.end()
+	f.add(10, commands(all, names, 0)...)
+	f.advance(50)
+	effect, detail, err := first.await(ctx, startLimit, func() bool { return first.id != "" && every(0, func(c upgrade, l *log) bool { return c.ready(l) })() })
+	if err != nil || effect != compat.NoEffect {
+		return nil, fmt.Errorf("version 1: %s %s %w\n%s", effect, detail, err, reports(0))
+	}
+	savepointing, cancel := context.WithTimeout(ctx, startLimit)
+	defer cancel()
+	savepoint, err := first.rest.StopWithSavepoint(savepointing, first.id)
+	if err != nil {
+		return nil, fmt.Errorf("version 1: %w\n%s", err, reports(0))
+	}
+
+	f.add(60, commands(all, names, 1)...)
+	second := submit(ctx, platforms[1], runner, jobName(1), savepoint, build(names, 1, base, base))
+	defer second.end()
+	effect, detail, err = second.await(ctx, startLimit, every(1, func(c upgrade, l *log) bool { return c.watermark > 0 || c.judge(l) != "" }))
+	if err == nil && effect == compat.NoEffect {
+		f.advance(200)
+		effect, detail, err = second.await(ctx, timersLimit, every(1, func(c upgrade, l *log) bool { return c.judge(l) != "" && (c.fired == nil || c.fired(l)) }))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("version 2: %w\n%s", err, reports(1))
+	}
+	got := map[string]observed{}
+	for _, name := range names {
+		c, l := all[name], logOf(logName(base, name, 1))
+		o := observed{c.judge(l), detail + " " + l.String()}
+		switch {
+		case effect == compat.Refuses || effect == compat.FailsForever:
+			o.effect = effect
+		case o.effect == "":
+			return nil, fmt.Errorf("version 2 of %s has not reported, %s; version 1 had %s", name, o.detail, logOf(logName(base, name, 0)))
+		case c.fired != nil && !c.fired(l):
+			o.effect = worst(o.effect, compat.LosesTimers)
+		}
+		got[name] = o
+	}
+	return got, nil
+}
+
+// commands are those of all cases. Cases with the same commands get them once.
+func commands(all map[string]upgrade, names []string, version int) (merged []string) {
+	given := map[string]bool{}
+	for _, name := range names {
+		if some := all[name].commands(version); !given[strings.Join(some, "\n")] {
+			given[strings.Join(some, "\n")] = true
+			merged = append(merged, some...)
+		}
+	}
+	return merged
+}

@@ -1,0 +1,158 @@
+package compat
+
+import (
+	"maps"
+	"slices"
+	"strings"
+)
+
+// The kinds of Lint: what a runner accepts and then breaks.
+const (
+	// StatefulSideInput: a transform with cells or timers has a side input.
+	StatefulSideInput Kind = "stateful_side_input"
+	// SharedInput: others read the input of a transform that keeps state.
+	SharedInput Kind = "shared_input"
+	// SharedName: a transform that keeps state is told from another by a number alone.
+	SharedName Kind = "shared_name"
+	// MapState: a cell is a map, a set or an ordered list.
+	MapState Kind = "map_state"
+	// CombiningState: a cell combines.
+	CombiningState Kind = "combining_state"
+	// TimerFamilies: a transform has two timer families or more.
+	TimerFamilies Kind = "timer_families"
+	// ImpulseTimers: processing-time timers of a transform whose elements all come from an
+	// Impulse.
+	ImpulseTimers Kind = "impulse_timers"
+)
+
+// LintKinds returns the kinds of Lint, in order.
+func LintKinds() []Kind { return kindsOf(lintRules) }
+
+// Lint returns what is wrong with a pipeline before any update, in order of transform and
+// kind: what a runner accepts and breaks as it runs, or at the next update.
+func Lint(f Fingerprint) []Finding {
+	l := linter{all: index(f), readers: readers(index(f))}
+	for _, name := range slices.Sorted(maps.Keys(l.all)) {
+		l.transform(name, l.all[name])
+	}
+	return l.found
+}
+
+type linter struct {
+	all     map[string]*Transform
+	readers map[string][]string
+	found   []Finding
+}
+
+func (l *linter) add(k Kind, transform, subject, now string) {
+	rule, _ := RuleOf(k)
+	l.found = append(l.found, Finding{Kind: k, Transform: transform, Subject: subject, New: now, Severity: rule.Severity(), Rule: rule})
+}
+
+func (l *linter) transform(name string, t *Transform) {
+	if t.named() {
+		for _, side := range t.SideInputs {
+			l.add(StatefulSideInput, name, "side input "+side.Tag, side.From)
+		}
+	}
+	if t.Kind == parDo && t.Stateful() && len(t.Inputs) > 0 {
+		if all := l.readers[t.Inputs[0].From]; len(all) > 1 {
+			l.add(SharedInput, name, "input "+t.Inputs[0].Tag, strings.Join(all, ", "))
+		}
+	}
+	if base := unnumbered(name); base != name && t.Stateful() && l.all[base] != nil {
+		l.add(SharedName, name, "", base)
+	}
+	for _, s := range t.State {
+		switch s.Kind {
+		case "map", "set", "ordered_list":
+			l.add(MapState, name, "state "+s.ID, s.text())
+		case "combining":
+			l.add(CombiningState, name, "state "+s.ID, s.text())
+		}
+	}
+	if len(t.Timers) > 1 {
+		families := make([]string, len(t.Timers))
+		for i, timer := range t.Timers {
+			families[i] = timer.Family
+		}
+		slices.Sort(families)
+		l.add(TimerFamilies, name, "", strings.Join(families, ", "))
+	}
+	for _, timer := range t.Timers {
+		if timer.TimeDomain == "PROCESSING_TIME" && l.fromImpulse(t, map[string]bool{}) {
+			l.add(ImpulseTimers, name, "timer family "+timer.Family, timer.TimeDomain)
+		}
+	}
+}
+
+// fromImpulse reports whether all elements of t come from an Impulse, through transforms
+// that hand its watermark on. A splittable DoFn has a watermark of its own.
+func (l *linter) fromImpulse(t *Transform, seen map[string]bool) bool {
+	if len(t.Inputs) == 0 {
+		return t.Kind == "beam:transform:impulse:v1"
+	}
+	for _, in := range t.Inputs {
+		from, _ := producer(in.From)
+		source := l.all[from]
+		if source == nil || source.Restriction != nil {
+			return false
+		}
+		if seen[from] {
+			continue
+		}
+		seen[from] = true
+		if !l.fromImpulse(source, seen) {
+			return false
+		}
+	}
+	return true
+}
+
+const (
+	prismSource = "Beam Go SDK 2.77.0, Prism"
+)
+
+var lintRules = []kindRule{
+	{StatefulSideInput, Rule{
+		"a transform with state or timers has a side input",
+		inferred(NoEffect, "Beam's capability matrix"), ranAs(NeverCheckpoints, "streaming; without a consumer in another stage the step is not in the job at all"),
+		ranAs(Refuses, "pkg/runners/flink refuses it at submission"), inferred(NoEffect, prismSource),
+		"bring what the side input holds into the main input, by a GroupByKey or a CoGroupByKey, or read it in Setup",
+	}},
+	{SharedInput, Rule{
+		"a transform that keeps state reads what other transforms read",
+		inferred(NoEffect, dataflowNames), ranAs(LosesState, "when a reader is added or removed by an update"),
+		verified(NoEffect, agentsIDs+", and each transform that keeps state has an input of its own"), inferred(NoEffect, prismSource),
+		ownInput,
+	}},
+	{SharedName, Rule{
+		"a number in construction order alone tells a transform that keeps state from another one",
+		inferred(Misreads, dataflowMapping), inferred(Misreads, "the unique name is the operator id of a GroupByKey"),
+		inferred(Misreads, agentsIDs), inferred(NoEffect, prismSource),
+		"give each transform that keeps state a scope of its own",
+	}},
+	{MapState, Rule{
+		"a cell is a map, a set or an ordered list",
+		verified(Refuses, "Beam's capability matrix (apache/beam pull request 32915): MapState and SetState are not supported with Runner v2, which Go pipelines use"),
+		ranAs(FailsForever, "the bundle fails"), ranAs(FailsForever, "the bundle fails"),
+		verified(Misreads, prismSource+": Map.Clear does nothing"),
+		"use one value cell with a message that holds the entries, such as state.Memory",
+	}},
+	{CombiningState, Rule{
+		"a cell combines: several Add in one call on a key without state store the last one alone",
+		verified(LosesState, "Beam Go SDK 2.77.0, core/state"), verified(LosesState, "Beam Go SDK 2.77.0, core/state"),
+		verified(LosesState, "Beam Go SDK 2.77.0, core/state"), verified(LosesState, "Beam Go SDK 2.77.0, core/state"),
+		"use a value cell: read it, add, write it once",
+	}},
+	{TimerFamilies, Rule{
+		"a transform has more than one timer family",
+		inferred(NoEffect, timersByID), ran(NoEffect), ran(NoEffect), verified(Hangs, prismSource+": always, even if no timer is set"),
+		"use one family, and tell timers apart by their tags",
+	}},
+	{ImpulseTimers, Rule{
+		"processing-time timers in a transform whose elements all come from an Impulse: its watermark is the maximum, so the window counts as expired",
+		inferred(NoEffect, timersByID), ran(LosesTimers), ran(LosesTimers), inferred(NoEffect, prismSource),
+		"use event-time timers, or a splittable source that holds its watermark",
+	}},
+}
