@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
@@ -21,7 +22,7 @@ func WriteMetrics(w io.Writer, result beam.PipelineResult) error {
 		counts[metric{namespace: c.Namespace(), name: c.Name()}] += c.Result()
 	}
 	for m, n := range counts {
-		m.value = fmt.Sprint(n)
+		m.value = strconv.FormatInt(n, 10)
 		all = append(all, m)
 	}
 	type spread struct{ count, sum, low, high int64 }

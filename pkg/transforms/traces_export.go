@@ -154,7 +154,7 @@ func (f *beamagentsExportTracesFn) ProcessElement(ctx context.Context, e *pb.Tra
 	if f.sender.off {
 		return
 	}
-	span, verdict := tracing.Span(e, f.options)
+	span, verdict := tracing.Span(e, f.options) //nolint:contextcheck // it does no I/O
 	switch verdict {
 	case tracing.Covered:
 		return

@@ -39,7 +39,7 @@ func (exporterFunc) Shutdown(context.Context) error { return nil }
 type exportKit struct {
 	t   *testing.T
 	fn  *beamagentsExportTracesFn
-	ctx context.Context //nolint:containedctx // holds the counters
+	ctx context.Context // holds the counters
 }
 
 var exporterNumber atomic.Int64
