@@ -60,7 +60,7 @@ func newRecord(r response, seq int64, parts []*runtimepb.RequestPart, hooks Hook
 		}
 	}
 	m := &runtimepb.StoredResponse{
-		Status: uint32(r.status), Body: bytes.Clone(body), BodyBytes: int64(len(body)), Seq: seq, Request: parts, //nolint:gosec // a status has three digits
+		Status: uint32(r.status), Body: bytes.Clone(body), BodyBytes: int64(len(body)), Seq: seq, Request: parts,
 	}
 	for _, name := range storedHeaders {
 		if v := r.header.Get(name); v != "" && len(v) <= maxHeaderValue && utf8.ValidString(v) {
