@@ -218,7 +218,7 @@ func TestReplayedResponse(t *testing.T) {
 		_ = resp.Body.Close()
 		return resp, string(text)
 	}
-	first, text := do() //nolint:bodyclose // it is closed, or there is none
+	first, text := do()      //nolint:bodyclose // it is closed, or there is none
 	again, textAgain := do() //nolint:bodyclose // it is closed, or there is none
 	if text != `{"n":1}` || textAgain != text || again.StatusCode != http.StatusOK || again.Status != first.Status || again.ContentLength != int64(len(text)) {
 		t.Errorf("%q, then %q, %+v", text, textAgain, again)
