@@ -87,10 +87,10 @@ func aDay() []*pb.TraceEvent {
 const aDayTree = `trace 61616161616161616161616161616161  key "k"  seq 0  from 2023-11-14T22:13:20Z  9 spans
 invoke_agent refunds        +0ms          1.301s  suspended  called from trace 0af7651916cd43dd8448eb211c80319c
 ├─ invoke_agent scout       +0ms          -       incomplete
-├─ suspend refunds          +0ms          -       until 2023-11-15T22:13:20.001Z  waits for 2 intents
 ├─ chat m-1                 +5ms          1.234s  from the replay cache  in 1200 (1000 cached)  out 80
 │  └─ execute_tool bash     +0ms          -       error permission_denied
 ├─ request_approval refund  +1.3s         -       id i-1
+├─ suspend refunds          +0ms          -       until 2023-11-15T22:13:20.001Z  waits for 2 intents
 ├─ invoke_agent             +24h0m0s      0ms     resumed  completed
 ├─ invoke_agent             +24h0m0.001s  -       error panic  reason activation_error
 └─ event 99                 +24h0m0.002s  -

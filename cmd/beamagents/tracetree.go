@@ -128,17 +128,26 @@ func (t *traceEvents) tree(id string) (*traceTree, error) {
 	return &traceTree{id: id, spans: inTreeOrder(spans), duplicates: t.duplicates}, nil
 }
 
-// compareSpans is the order of the spans of one parent: as they began, and at one time as
-// the activation took its steps.
+// compareSpans is the order of the spans of one parent: that of their events, which within an
+// attempt are all at one time, and so by the steps of the attempt. It ends with a suspension.
 func compareSpans(a, b *treeSpan) int {
 	x, y := a.event(), b.event()
 	return cmp.Or(
-		cmp.Compare(a.startMS, b.startMS),
+		cmp.Compare(x.GetStartMs(), y.GetStartMs()),
 		cmp.Compare(x.GetStepIndex(), y.GetStepIndex()),
+		cmp.Compare(suspends(x), suspends(y)),
+		cmp.Compare(a.startMS, b.startMS),
 		cmp.Compare(x.GetEventType(), y.GetEventType()),
 		cmp.Compare(string(x.GetSpanId()), string(y.GetSpanId())),
 		cmp.Compare(a.encoded, b.encoded), // only spans without an id get here
 	)
+}
+
+func suspends(e *pb.TraceEvent) int {
+	if e.GetEventType() == pb.TraceEvent_SUSPENDED {
+		return 1
+	}
+	return 0
 }
 
 // relate finds the parent of each span.
@@ -522,7 +531,7 @@ func writeJSONTree(w *bufio.Writer, t *traceTree) error {
 // jsonValue is an attribute's value as JSON can say it.
 func jsonValue(v attribute.Value) any {
 	if f := v.AsFloat64(); v.Type() == attribute.FLOAT64 && (math.IsNaN(f) || math.IsInf(f, 0)) {
-		return v.Emit()
+		return v.String()
 	}
 	return v.AsInterface()
 }
