@@ -9,6 +9,9 @@ import (
 	"time"
 )
 
+// cancelPoll is the time between two looks at a job that is being cancelled.
+const cancelPoll = 200 * time.Millisecond
+
 // restTimeout bounds a call of Flink's REST API, which only tells how the job gets on.
 const restTimeout = 5 * time.Second
 
@@ -31,9 +34,13 @@ type flinkJob struct {
 }
 
 func (r *restAPI) get(ctx context.Context, path string, into any) error {
+	return r.call(ctx, http.MethodGet, path, http.StatusOK, into)
+}
+
+func (r *restAPI) call(ctx context.Context, method, path string, status int, into any) error {
 	ctx, cancel := context.WithTimeout(ctx, restTimeout)
 	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, r.base+path, nil)
+	request, err := http.NewRequestWithContext(ctx, method, r.base+path, nil)
 	if err != nil {
 		return err
 	}
@@ -41,9 +48,9 @@ func (r *restAPI) get(ctx context.Context, path string, into any) error {
 	if err != nil {
 		return err
 	}
-	defer response.Body.Close()
-	if response.StatusCode != http.StatusOK {
-		return fmt.Errorf("GET %s: %s", path, response.Status)
+	defer func() { _ = response.Body.Close() }()
+	if response.StatusCode != status {
+		return fmt.Errorf("%s %s: %s", method, path, response.Status)
 	}
 	return json.NewDecoder(io.LimitReader(response.Body, 64<<20)).Decode(into)
 }
@@ -71,6 +78,9 @@ func (r *restAPI) jobs(ctx context.Context, name string) (map[string]int64, erro
 
 // find looks for the job of a name that was not there before.
 func (r *restAPI) find(ctx context.Context, name string) error {
+	if r.job != "" {
+		return nil
+	}
 	jobs, err := r.jobs(ctx, name)
 	if err != nil {
 		return err
@@ -85,6 +95,30 @@ func (r *restAPI) find(ctx context.Context, name string) error {
 		return fmt.Errorf("no job %s at %s yet", name, r.base)
 	}
 	return nil
+}
+
+// cancel cancels the job, and waits until Flink has done so.
+func (r *restAPI) cancel(ctx context.Context) error {
+	if err := r.call(ctx, http.MethodPatch, "/jobs/"+r.job+"?mode=cancel", http.StatusAccepted, new(struct{})); err != nil {
+		return err
+	}
+	for {
+		var job struct {
+			State string `json:"state"`
+		}
+		if err := r.get(ctx, "/jobs/"+r.job, &job); err != nil {
+			return err
+		}
+		switch job.State {
+		case "CANCELED", "FINISHED", "FAILED":
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("it is %s: %w", job.State, ctx.Err())
+		case <-time.After(cancelPoll):
+		}
+	}
 }
 
 // look asks how the job gets on.

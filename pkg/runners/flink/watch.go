@@ -155,13 +155,27 @@ func (w *watch) take(m *jobpb.JobMessagesResponse) (ended bool, err error) {
 	return false, nil
 }
 
-// cancel cancels the job, since nobody waits for it any more.
+// cancel cancels the job, since nobody waits for it any more. Beam's job server forgets a
+// job that it is asked to cancel, but leaves it on a cluster of its own, so that the
+// cluster is asked, too, if it is known.
 func (w *watch) cancel(ctx context.Context) error {
 	reason := context.Cause(ctx)
 	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), cancelTimeout)
 	defer stop()
-	if _, err := w.client.Cancel(ctx, &jobpb.CancelJobRequest{JobId: w.id}); err != nil {
+	var err error
+	if w.rest != nil {
+		if err = w.rest.find(ctx, w.name); err == nil {
+			err = w.rest.cancel(ctx)
+		}
+	}
+	if _, rpc := w.client.Cancel(ctx, &jobpb.CancelJobRequest{JobId: w.id}); err == nil {
+		err = rpc
+	}
+	switch {
+	case err != nil:
 		return fmt.Errorf("%w; job %s could not be cancelled and may go on: %w", reason, w.id, err)
+	case w.rest == nil:
+		return fmt.Errorf("%w; the job server was asked to cancel job %s, which it only does on an embedded cluster: with another one cancel the job in Flink's web page, or give --flink_master", reason, w.id)
 	}
 	w.line("CANCELLED")
 	return fmt.Errorf("job %s was cancelled: %w", w.id, reason)
@@ -197,7 +211,7 @@ func (w *watch) report(ctx context.Context) {
 		state = job.State
 		counts["records"] = job.Records
 		if job.Completed+job.Failed > 0 {
-			counts["checkpoints"], counts["checkpoints failed"] = job.Completed, job.Failed
+			state += fmt.Sprintf(", %d checkpoints, %d failed", job.Completed, job.Failed)
 		}
 		if job.FailedAt > w.failedAt {
 			w.failedAt = job.FailedAt
@@ -214,7 +228,7 @@ func (w *watch) look(ctx context.Context) (flinkJob, bool) {
 	if w.rest == nil {
 		return flinkJob{}, false
 	}
-	if w.rest.job == "" && w.rest.find(ctx, w.name) != nil {
+	if w.rest.find(ctx, w.name) != nil {
 		return flinkJob{}, false
 	}
 	job, err := w.rest.look(ctx)
