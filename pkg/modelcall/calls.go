@@ -256,7 +256,8 @@ func (t *turn) failed() {
 func (t *turn) answered(r response, rec *record, hit bool) error {
 	c := t.calls
 	usage := readUsage(r, t.model)
-	if !hit && rec == nil && len(r.body) <= MaxResponseBytes {
+	asked := !hit && rec == nil // the provider
+	if asked && len(r.body) <= MaxResponseBytes {
 		var err error
 		// Without the lock: hooks are the agent's code.
 		if rec, err = newRecord(r, c.Seq, t.parts(), c.Hooks); err == nil {
@@ -272,13 +273,11 @@ func (t *turn) answered(r response, rec *record, hit bool) error {
 	if c.ended {
 		return c.Ended
 	}
-	if !hit {
-		if rec == nil {
-			c.left.NotStored++
-		}
-		if !t.fresh {
-			c.misses = append(c.misses, miss{t.number, t.parts()})
-		}
+	if asked && rec == nil {
+		c.left.NotStored++
+	}
+	if asked && !t.fresh && len(c.misses) < maxMisses {
+		c.misses = append(c.misses, miss{t.number, t.parts()})
 	}
 	c.done = append(c.done, Call{
 		Key: t.key, HTTP: t.http, Hit: hit, Usage: usage, Server: t.server, StartMS: t.startMS, DurationMS: c.Elapsed() - t.startMS,
@@ -370,8 +369,9 @@ type miss struct {
 	parts  []*runtimepb.RequestPart
 }
 
+// Bounds of what is compared and told.
 const (
-	maxDiverged      = 4
+	maxMisses        = 64
 	maxDivergedPaths = 4
 )
 
