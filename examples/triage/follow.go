@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/beamagents/beamagents-go/internal/messagejson"
 	"github.com/beamagents/beamagents-go/internal/tail"
+	"github.com/beamagents/beamagents-go/pkg/runners/flink"
 	"github.com/beamagents/beamagents-go/pkg/transforms"
 	pb "github.com/beamagents/beamagents-go/proto/beam_agents/v1"
 )
@@ -36,6 +38,45 @@ func follow(s beam.Scope, input, end string) (transforms.Parsed, error) {
 	}
 	lines := tail.Lines(s, tail.Params{File: input, PerBundle: 20, Until: end, Watermark: closing.UnixMilli()})
 	return transforms.ParseEnvelopes(s, transforms.ParseParams{}, beam.ParDo(s, encodeLine, lines)), nil
+}
+
+// errWritten is why a job is cancelled that has done all its work.
+var errWritten = errors.New("all outputs are written")
+
+// runOpen runs a job with an open source until its outputs are written. On Flink a job with
+// checkpoints does not end by itself, since its Impulse stays open: it is cancelled.
+func runOpen(p *beam.Pipeline, dir string) error {
+	for _, name := range outputFiles {
+		if err := os.RemoveAll(filepath.Join(dir, name)); err != nil {
+			return err
+		}
+	}
+	ctx, cancel := context.WithCancelCause(context.Background())
+	defer cancel(nil)
+	go func() {
+		for !written(dir) {
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(200 * time.Millisecond):
+			}
+		}
+		cancel(errWritten)
+	}()
+	if _, err := beam.Run(ctx, flink.Name, p); !errors.Is(err, errWritten) {
+		return err
+	}
+	return nil
+}
+
+// written reports whether all outputs are there. Each is complete when it is there.
+func written(dir string) bool {
+	for _, name := range outputFiles {
+		if _, err := os.Stat(filepath.Join(dir, name)); err != nil {
+			return false
+		}
+	}
+	return true
 }
 
 // encodeLine makes of a line what a topic holds. What is no envelope stays as it is.

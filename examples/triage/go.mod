@@ -2,7 +2,7 @@ module github.com/beamagents/beamagents-go/examples/triage
 
 go 1.26.0
 
-replace github.com/beamagents/beamagents-go => ../..
+replace github.com/beamagents/beamagents-go => ../.. //nolint:gomoddirectives // the same repository
 
 require (
 	github.com/apache/beam/sdks/v2 v2.77.0

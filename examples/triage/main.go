@@ -75,7 +75,11 @@ func main() {
 	}
 	graph.WriteIfAsked(p)
 	stop := report(calls)
-	_, err = beam.Run(context.Background(), runner, p)
+	if runner == flink.Name {
+		err = runOpen(p, *out)
+	} else {
+		_, err = beam.Run(context.Background(), runner, p)
+	}
 	stop()
 	if err == nil {
 		err = printSummary(os.Stdout, *out)

@@ -72,7 +72,7 @@ func TestProgram(t *testing.T) {
 			t.Errorf("stderr has %q", line)
 		}
 	}
-	for _, name := range []string{"outputs.jsonl", "intents.jsonl", "traces.jsonl", "snapshots.jsonl", "dead_letters.jsonl"} {
+	for _, name := range outputFiles {
 		if readFile(t, dir, name) == "" {
 			t.Errorf("%s is empty", name)
 		}

@@ -16,16 +16,23 @@ type job struct {
 	open        bool // the source stays open until the agents are done
 }
 
+// outputFiles are the files in the folder of a job.
+var outputFiles = []string{
+	"outputs.jsonl", "intents.jsonl", "traces.jsonl", "snapshots.jsonl", "dead_letters.jsonl", summaryFile,
+}
+
 // build makes the pipeline.
 func (j job) build(s beam.Scope) error {
-	read, done := transforms.Parsed{}, filepath.Join(j.out, "done")
-	if !j.open {
-		read = transforms.ReadEnvelopes(s, transforms.ReadParams{}, j.input)
+	done := filepath.Join(j.out, "done")
+	var read transforms.Parsed
+	var err error
+	if j.open {
+		read, err = follow(s, j.input, done)
 	} else {
-		var err error
-		if read, err = follow(s, j.input, done); err != nil {
-			return err
-		}
+		read = transforms.ReadEnvelopes(s, transforms.ReadParams{}, j.input)
+	}
+	if err != nil {
+		return err
 	}
 	keyed := transforms.KeyByEntity(s, read.Envelopes)
 	agents := transforms.RunAgent(s, transforms.AgentParams{
@@ -35,13 +42,12 @@ func (j job) build(s beam.Scope) error {
 		endWhenDone(s, agents.Outputs, done)
 	}
 	letters := beam.Flatten(s, read.Errors, agents.Errors)
-	transforms.WriteFolder(s, j.out, map[string]beam.PCollection{
-		"outputs.jsonl":      agents.Outputs,
-		"intents.jsonl":      agents.Intents,
-		"traces.jsonl":       agents.Traces,
-		"snapshots.jsonl":    agents.Snapshots,
-		"dead_letters.jsonl": letters,
-		summaryFile:          count(s, keyed, agents, letters),
-	})
+	files := map[string]beam.PCollection{}
+	for n, col := range []beam.PCollection{
+		agents.Outputs, agents.Intents, agents.Traces, agents.Snapshots, letters, count(s, keyed, agents, letters),
+	} {
+		files[outputFiles[n]] = col
+	}
+	transforms.WriteFolder(s, j.out, files)
 	return nil
 }

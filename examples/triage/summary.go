@@ -52,7 +52,9 @@ func (f *triageCountFn) ProcessElement(element beam.T, emit func(string, int64))
 			emit(f.Name, 1)
 			return nil
 		}
-		var output struct{ Decision string }
+		var output struct {
+			Decision string `json:"decision"`
+		}
 		if err := json.Unmarshal(e, &output); err != nil {
 			return err
 		}
@@ -121,8 +123,8 @@ func readSummary(dir string) (map[string]int64, error) {
 			return all, lines.Err()
 		}
 		var line struct {
-			Key   string
-			Value int64
+			Key   string `json:"key"`
+			Value int64  `json:"value"`
 		}
 		if err := json.Unmarshal(lines.Bytes(), &line); err != nil {
 			return nil, err

@@ -39,7 +39,7 @@ const (
 func init() { transforms.RegisterAgent[*triage]() }
 
 // Setup opens the client on the worker, which has OPENAI_API_KEY in its environment.
-func (t *triage) Setup(context.Context) error {
+func (t *triage) Setup(context.Context) error { //nolint:unparam // of the interface
 	t.client = openai.NewClient(option.WithBaseURL(t.BaseURL))
 	return nil
 }
@@ -65,8 +65,8 @@ func (t *triage) Run(ctx context.Context, act *agent.Activation) (agent.Outcome,
 		return agent.Outcome{}, err
 	}
 
-	result, trigger := "", act.Trigger()
-	switch {
+	var result string
+	switch trigger := act.Trigger(); {
 	case call.Name == "":
 		return agent.Done(), errors.Join(c.remember(act), c.emit(act, "no action", answer.Content))
 	case call.Name == "watch":

@@ -1,7 +1,5 @@
 // Flinkdemo runs the triage example on a Flink cluster that it starts on this machine, and
-// kills a worker process when the job has made checkpoints and is not done yet. When all
-// outputs are written it cancels the job: a job with checkpoints does not end by itself on
-// Flink, whose Impulse stays open.
+// kills a worker process when the job has made checkpoints and is not done yet.
 //
 //	flinkdemo --program PATH --input FILE --out DIR
 //
@@ -21,16 +19,11 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"syscall"
-	"time"
 
 	"github.com/beamagents/beamagents-go/internal/flinktest"
 )
-
-// written are the files of the outputs.
-var written = []string{
-	"outputs.jsonl", "intents.jsonl", "traces.jsonl", "snapshots.jsonl", "dead_letters.jsonl", "summary.jsonl",
-}
 
 func main() {
 	program := flag.String("program", "", "the example, built")
@@ -38,8 +31,9 @@ func main() {
 	out := flag.String("out", "", "folder for the outputs")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	if err := demo(ctx, *program, *input, *out); err != nil {
+	err := demo(ctx, *program, *input, *out)
+	stop()
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "flinkdemo:", err)
 		os.Exit(1)
 	}
@@ -52,12 +46,7 @@ func demo(ctx context.Context, program, input, out string) (err error) {
 			return err
 		}
 	}
-	for _, name := range written { // by an earlier run
-		if err := os.RemoveAll(filepath.Join(out, name)); err != nil {
-			return err
-		}
-	}
-	say("starting Flink")
+	sayf("starting Flink")
 	cluster, err := flinktest.Start(ctx, flinktest.DefaultPOM)
 	if err != nil {
 		return err
@@ -66,29 +55,47 @@ func demo(ctx context.Context, program, input, out string) (err error) {
 
 	const name = "triage-demo"
 	cmd := exec.CommandContext(ctx, program, "--input", input, "--out", out, "--latency", "100ms",
-		"--runner", "agents-flink", "--endpoint", cluster.Endpoint, "--environment_type", "PROCESS", "--job_name", name,
-		"--parallelism", "2", "--flink_checkpoint_interval", "1s")
+		"--runner", "agents-flink", "--endpoint", cluster.Endpoint, "--environment_type", "PROCESS",
+		"--flink_master", strings.TrimPrefix(string(cluster.REST), "http://"), "--job_name", name,
+		"--parallelism", "2", "--flink_checkpoint_interval", "1s") //nolint:gosec // the program of the flag
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
 	if err := cmd.Start(); err != nil {
 		return err
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
-	watched := make(chan error, 1)
-	go func() { watched <- watch(ctx, cluster, name, out) }()
+	killed := make(chan error, 1)
+	go func() { killed <- killWorker(ctx, cluster, name, out) }()
 	select {
-	case err = <-ended: // not before it is cancelled
-		return errors.Join(errors.New("the program has ended too early"), err)
-	case err = <-watched:
+	case err = <-ended:
+		return errors.Join(errors.New("the program has ended before a worker was killed"), err)
+	case err = <-killed:
 		if err != nil {
 			return errors.Join(err, cmd.Process.Kill(), <-ended)
 		}
 	}
-	return <-ended
+	if err := <-ended; err != nil {
+		return err
+	}
+	job, err := cluster.REST.Find(ctx, name)
+	if err != nil {
+		return err
+	}
+	made, err := cluster.REST.Checkpoints(ctx, job.ID)
+	if err != nil {
+		return err
+	}
+	sayf("Flink has completed %d checkpoints, and restored %d", made.Counts.Completed, made.Counts.Restored)
+	if made.Counts.Restored == 0 {
+		return errors.New("the job was not restored from a checkpoint")
+	}
+	return nil
 }
 
-// watch kills a worker in the midst of the job, and cancels the job when all is written.
-func watch(ctx context.Context, cluster *flinktest.Cluster, name, out string) error {
+func sayf(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) }
+
+// killWorker kills a worker in the midst of the job.
+func killWorker(ctx context.Context, cluster *flinktest.Cluster, name, out string) error {
 	job, err := cluster.REST.Find(ctx, name)
 	if err != nil {
 		return err
@@ -106,31 +113,9 @@ func watch(ctx context.Context, cluster *flinktest.Cluster, name, out string) er
 	if err := syscall.Kill(worker, syscall.SIGKILL); err != nil {
 		return err
 	}
-	say("killed worker process %d", worker)
-	for _, name := range written {
-		for {
-			if _, err := os.Stat(filepath.Join(out, name)); err == nil {
-				break
-			}
-			select {
-			case <-ctx.Done():
-				return ctx.Err()
-			case <-time.After(100 * time.Millisecond):
-			}
-		}
-	}
-	made, err := cluster.REST.Checkpoints(ctx, job.ID)
-	if err != nil {
-		return err
-	}
-	say("Flink has completed %d checkpoints, and restored %d", made.Counts.Completed, made.Counts.Restored)
-	if made.Counts.Restored == 0 {
-		return errors.New("the job was not restored from a checkpoint")
-	}
-	return cluster.REST.Cancel(ctx, job.ID)
+	sayf("killed worker process %d", worker)
+	return nil
 }
-
-func say(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) }
 
 // findWorker returns a worker process of a task manager, which is in its process group.
 func findWorker(taskManagers []int) (int, error) {

@@ -75,7 +75,7 @@ type customer struct {
 
 func newCustomer(n int) *customer {
 	return &customer{
-		key: fmt.Sprintf("customer-%03d", n+1), chance: rand.New(rand.NewPCG(uint64(n), 14)),
+		key: fmt.Sprintf("customer-%03d", n+1), chance: rand.New(rand.NewPCG(uint64(n), 14)), //nolint:gosec // the same numbers every time
 		at: start + int64(n)*7, // no two at once
 	}
 }
