@@ -72,6 +72,21 @@ bench-packages: ## Run the benchmarks of the packages that link no Beam.
 soak: ## Run the long tests: millions of elements, and gigabytes of messages, in flat memory.
 	go test -tags soak -run '^TestSoak' -v -timeout 60m $(GO_PACKAGES)
 
+# Needs Java 17 and Maven. The first run fetches 160 MB of jars.
+.PHONY: test-flink
+test-flink: ## Crash jobs on a Flink cluster, which the tests start from Maven artifacts.
+	@command -v java >/dev/null && command -v mvn >/dev/null || \
+		{ echo "make test-flink needs Java 17 and Maven (Debian: apt-get install openjdk-17-jre-headless maven)" >&2; exit 1; }
+	go test -tags flink -count=1 -timeout 15m ./internal/flinktest
+	go test -tags flink -count=1 -timeout 15m -parallel 4 ./internal/flinktest/jobs
+	go test -tags flink -count=1 -timeout 15m -run '^TestFlink' ./pkg/transforms
+
+SOAKRUNS ?= 10
+.PHONY: soak-flink
+soak-flink: ## Run the tests of test-flink SOAKRUNS (10) times, at other places, and once on the newest Flink.
+	for run in $$(seq $(SOAKRUNS)); do $(MAKE) --no-print-directory test-flink; done
+	FLINKTEST_POM=$(CURDIR)/internal/flinktest/pom-flink-1.20.xml $(MAKE) --no-print-directory test-flink
+
 .PHONY: freeze
 freeze: ## Keep what the release TAG is known by and stores, in golden/release/TAG.
 	@go run ./golden/freeze "$(TAG)" # refuses a bad tag before the tests run
@@ -116,7 +131,7 @@ check-generated: $(BIN)/buf $(BIN)/protoc-gen-go $(BIN)/protoc-gen-go-vtproto ##
 lint: $(BIN)/buf $(BIN)/golangci-lint ## Lint Go and the .proto files.
 	$(BIN)/buf lint
 	$(BIN)/golangci-lint run $(GO_PACKAGES)
-	go vet -tags soak $(GO_PACKAGES) # the long tests, which only make soak builds
+	go vet -tags soak,flink $(GO_PACKAGES) # tests that only make soak and make test-flink build
 
 .PHONY: tools
 tools: $(BIN)/buf $(BIN)/golangci-lint $(BIN)/protoc-gen-go $(BIN)/protoc-gen-go-vtproto ## Build the tools of the other targets.

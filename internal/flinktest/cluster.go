@@ -164,6 +164,9 @@ func (c *Cluster) configure(rpc, rest int) error {
 		// A killed task manager is missed after 12 s in place of 50.
 		"heartbeat.interval: 2000",
 		"heartbeat.timeout: 12000",
+		// On a busy machine the default of 10 s is too short.
+		"pekko.startup-timeout: 2 min",
+		"pekko.ask.timeout: 60 s",
 		"classloader.resolve-order: parent-first",
 		"execution.checkpointing.dir: " + fileURL(filepath.Join(c.Dir, "checkpoints")),
 		"state.checkpoints.dir: " + fileURL(filepath.Join(c.Dir, "checkpoints")),

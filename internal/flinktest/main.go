@@ -9,18 +9,21 @@ import (
 
 var running *Cluster
 
-// Main runs the tests of a package with a cluster of DefaultPOM, and returns their exit
-// status, for TestMain. If a test fails the logs are kept, and the ends of them printed. Environment
-// variable FLINKTEST_POM names another pom.
-func Main(m *testing.M) int {
-	pom := DefaultPOM
+// POM is the pom that the environment variable FLINKTEST_POM names, or DefaultPOM.
+func POM() ([]byte, error) {
 	if name := os.Getenv("FLINKTEST_POM"); name != "" {
-		content, err := os.ReadFile(name)
-		if err != nil {
-			fmt.Fprintln(os.Stderr, "FLINKTEST_POM:", err)
-			return 1
-		}
-		pom = content
+		return os.ReadFile(name)
+	}
+	return DefaultPOM, nil
+}
+
+// Main runs the tests of a package with a cluster of POM, and returns their exit status,
+// for TestMain. If a test fails the logs are kept, and their ends are printed.
+func Main(m *testing.M) int {
+	pom, err := POM()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "FLINKTEST_POM:", err)
+		return 1
 	}
 	c, err := Start(context.Background(), pom)
 	if err != nil {

@@ -128,10 +128,13 @@ func flinkSchedules(t *testing.T) (params []AgentParams, scripts [][]*pb.AgentEn
 // On Flink the result of random scripts is what the oracle says: of a bounded input, and of
 // an unbounded one whose bundles fail, where each record is kept once.
 func TestFlinkSameForEverySchedule(t *testing.T) {
-	beam.Init()
 	ctx, cancel := context.WithTimeout(context.Background(), 8*time.Minute)
 	defer cancel()
-	cluster, err := flinktest.Start(ctx, flinktest.DefaultPOM)
+	pom, err := flinktest.POM()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cluster, err := flinktest.Start(ctx, pom)
 	if err != nil {
 		t.Fatal(err)
 	}

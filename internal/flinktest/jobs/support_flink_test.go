@@ -101,6 +101,7 @@ func (r *run) start(environment string, flags ...string) {
 		"--per_bundle=" + strconv.Itoa(r.perBundle), "--sleep_ms=" + strconv.Itoa(r.sleepMS), "--crashes=" + r.crashes,
 		fmt.Sprintf("--inserted=%v", r.inserted), "--runner=agents-flink", "--endpoint=" + r.cluster.Endpoint,
 		"--environment_type=" + environment, "--job_name=" + r.name, "--flink_progress=false",
+		"--flink_master=" + strings.TrimPrefix(string(r.cluster.REST), "http://"),
 	}
 	r.launch(path, append(args, flags...)...)
 }
@@ -138,13 +139,24 @@ func tailOf(s string) string { return s[max(0, len(s)-4000):] }
 // id is the id of the job that was started last. It waits until the job runs.
 func (r *run) id() string {
 	r.t.Helper()
-	ctx, cancel := context.WithTimeout(r.ctx, time.Minute)
+	ctx, cancel := context.WithTimeout(r.ctx, 3*time.Minute)
 	defer cancel()
+	refused := make(chan error, 1)
+	go func() {
+		select {
+		case err := <-r.done:
+			if r.done <- err; err != nil {
+				refused <- err
+				cancel() // nobody will submit a job any more
+			}
+		case <-ctx.Done():
+		}
+	}()
 	j, err := r.cluster.REST.Find(ctx, r.name)
 	if err != nil {
 		select {
-		case end := <-r.done:
-			err = errors.Join(err, fmt.Errorf("the submitter has ended: %w", end))
+		case end := <-refused:
+			err = fmt.Errorf("the submitter failed: %w", end)
 		default:
 		}
 		r.t.Fatal(err)
@@ -298,9 +310,10 @@ func (r *run) waitExact(numbers int, due bool) {
 func (r *run) pause() bool {
 	select {
 	case err := <-r.done:
-		if err != nil {
+		if r.done <- err; err != nil {
 			r.t.Fatalf("the submitter failed: %v", err)
 		}
+		time.Sleep(100 * time.Millisecond)
 	case <-r.ctx.Done():
 		return false
 	case <-time.After(100 * time.Millisecond):

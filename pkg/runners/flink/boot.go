@@ -103,7 +103,7 @@ func runWorker(provision string) error {
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(dir)
+	defer func() { _ = os.RemoveAll(dir) }()
 	program, err := fetch(ctx, info, dir)
 	if err != nil {
 		return fmt.Errorf("cannot fetch the staged program: %w", err)
@@ -134,7 +134,7 @@ func workerCommand(ctx context.Context, program, id, dir string, info *fnpb.Prov
 		}
 		return flag.Lookup(flagName).Value.String()
 	}
-	cmd := exec.CommandContext(ctx, program,
+	cmd := exec.CommandContext(ctx, program, //nolint:gosec // the program that was staged with the job, by its hash
 		"--worker=true",
 		"--id="+id,
 		"--logging_endpoint="+endpoint("logging_endpoint", info.GetLoggingEndpoint()),
@@ -175,7 +175,7 @@ func fetch(ctx context.Context, info *fnpb.ProvisionInfo, dir string) (string, e
 			continue
 		}
 		program := filepath.Join(dir, name)
-		return program, os.Chmod(program, 0o700)
+		return program, os.Chmod(program, 0o700) //nolint:gosec // a program has to be executable
 	}
 	return "", errors.New("none was staged with the job")
 }
@@ -198,7 +198,7 @@ func hashOf(path string) string {
 	if err != nil {
 		return ""
 	}
-	defer f.Close()
+	defer func() { _ = f.Close() }() // only read
 	h := sha256.New()
 	if _, err := io.Copy(h, f); err != nil {
 		return ""

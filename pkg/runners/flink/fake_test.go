@@ -16,6 +16,7 @@ import (
 	jobpb "github.com/apache/beam/sdks/v2/go/pkg/beam/model/jobmanagement_v1"
 	pipepb "github.com/apache/beam/sdks/v2/go/pkg/beam/model/pipeline_v1"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/protobuf/proto"
 )
 
@@ -210,4 +211,14 @@ func values(m map[string]string) []string {
 	}
 	slices.Sort(all)
 	return all
+}
+
+func client(t *testing.T, f *fakeJobs) jobpb.JobServiceClient {
+	t.Helper()
+	cc, err := grpc.NewClient(f.address, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cc.Close() })
+	return jobpb.NewJobServiceClient(cc)
 }

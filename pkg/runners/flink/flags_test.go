@@ -92,8 +92,8 @@ func TestRefusedFlags(t *testing.T) {
 func TestFlagNames(t *testing.T) {
 	var ours []string
 	flag.VisitAll(func(f *flag.Flag) {
-		if strings.HasPrefix(f.Name, flagPrefix) {
-			ours = append(ours, strings.TrimPrefix(f.Name, flagPrefix))
+		if name, ok := strings.CutPrefix(f.Name, flagPrefix); ok {
+			ours = append(ours, name)
 		}
 	})
 	want := "accept_lost_state allow_non_restored_state batch bundle_time checkpoint_interval checkpoint_timeout master max_parallelism operator_chaining option progress savepoint"

@@ -109,7 +109,7 @@ func (o *Options) submit(ctx context.Context, pipeline *pipepb.Pipeline) (beam.P
 	if err != nil {
 		return nil, fmt.Errorf("no job server answers at --endpoint=%s: %w", o.Endpoint, err)
 	}
-	defer cc.Close()
+	defer func() { _ = cc.Close() }()
 	client := jobpb.NewJobServiceClient(cc)
 
 	prepared, err := client.Prepare(ctx, &jobpb.PrepareJobRequest{Pipeline: pipeline, PipelineOptions: options, JobName: o.JobName})

@@ -1,6 +1,7 @@
 package flink
 
 import (
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -26,12 +27,10 @@ func TestDefaults(t *testing.T) {
 		"checkpointing_interval": int64(10000), "checkpoint_timeout_millis": int64(70 * 60 * 1000), "finish_bundle_before_checkpointing": true,
 		"externalized_checkpoints_enabled": true, "retain_externalized_checkpoints_on_cancellation": true,
 	}
-	merge := func(maps ...map[string]any) map[string]any {
+	merge := func(parts ...map[string]any) map[string]any {
 		all := map[string]any{}
-		for _, m := range maps {
-			for k, v := range m {
-				all[k] = v
-			}
+		for _, m := range parts {
+			maps.Copy(all, m)
 		}
 		return all
 	}

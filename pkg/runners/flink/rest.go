@@ -48,7 +48,7 @@ func (r *restAPI) call(ctx context.Context, method, path string, status int, int
 	if err != nil {
 		return err
 	}
-	defer response.Body.Close()
+	defer func() { _ = response.Body.Close() }()
 	if response.StatusCode != status {
 		return fmt.Errorf("%s %s: %s", method, path, response.Status)
 	}
