@@ -94,11 +94,15 @@ test-flink: ## Crash jobs on a Flink cluster, which the tests start from Maven a
 		{ echo "make test-flink needs Java 17 and Maven (Debian: apt-get install openjdk-17-jre-headless maven)" >&2; exit 1; }
 	go test -tags flink -count=1 -timeout 15m ./internal/flinktest
 	go test -tags flink -count=1 -timeout 15m -parallel 4 ./internal/flinktest/jobs
+	go test -tags flink -count=1 -timeout 15m -run '^TestFlink' ./pkg/transforms
+	go test -tags flink -count=1 -timeout 15m -parallel 4 ./pkg/compat/graph/upgrade
 
 SOAKRUNS ?= 10
 .PHONY: soak-flink
-soak-flink: ## Run the tests of test-flink SOAKRUNS (10) times at other places.
+soak-flink: ## Run the tests of test-flink SOAKRUNS (10) times, at other places, once on the newest Flink, and every case of the upgrade matrix.
 	for run in $$(seq $(SOAKRUNS)); do $(MAKE) --no-print-directory test-flink; done
+	go test -tags flink -count=1 -timeout 60m -parallel 4 ./pkg/compat/graph/upgrade -whole
+	FLINKTEST_POM=$(CURDIR)/internal/flinktest/pom-flink-1.20.xml $(MAKE) --no-print-directory test-flink
 
 .PHONY: freeze
 freeze: ## Keep what the release TAG is known by and stores, in golden/release/TAG.

@@ -33,6 +33,7 @@ var house = []folder{
 	{"golden", false}, // test data, for the tests of all that follow
 	{"pkg/internal", false},
 	{"internal/prismtest", true},
+	{"internal/tail", true},
 	{"internal/flinktest", false},
 	{"pkg/canonjson", false},
 	{"internal/messagejson", false},
@@ -58,6 +59,7 @@ var house = []folder{
 	{"pkg/beamtest", true},
 	{"cmd", false},
 	{"examples", true},
+	{"internal/flinktest/jobs", true}, // programs of the tests on Flink
 }
 
 // place is the index of the folder of a package, -1 outside the house. The root has no

@@ -31,7 +31,7 @@ import (
 func init() {
 	for _, t := range []reflect.Type{
 		reflect.TypeFor[*feedFn](), reflect.TypeFor[*keyFn](),
-		reflect.TypeFor[*groupFn](), reflect.TypeFor[*sidedFn](), reflect.TypeFor[*itemFn](), reflect.TypeFor[*noneFn](),
+		reflect.TypeFor[*groupFn](), reflect.TypeFor[*sidedFn](), reflect.TypeFor[*itemFn](), reflect.TypeFor[*constantFn](), reflect.TypeFor[*sidedStateFn](), reflect.TypeFor[*noneFn](),
 		reflect.TypeFor[*plainFn](), reflect.TypeFor[*bothFn](), reflect.TypeFor[*joinFn](), reflect.TypeFor[*sumsFn](), reflect.TypeFor[*statelessFn](),
 	} {
 		beam.RegisterDoFn(t)
@@ -41,7 +41,9 @@ func init() {
 	for _, t := range []reflect.Type{reflect.TypeFor[stepFn](), reflect.TypeFor[renamedStepFn](), reflect.TypeFor[cellsFn](), reflect.TypeFor[renamedCellsFn]()} {
 		runtime.RegisterType(t)
 	}
-	for _, f := range []any{pass, passOther, swallow, total, largest} {
+	beam.RegisterType(reflect.TypeFor[totalFn]())
+	beam.RegisterType(reflect.TypeFor[largestFn]())
+	for _, f := range []any{pass, passOther, swallow} {
 		beam.RegisterFunction(f)
 	}
 }
@@ -191,9 +193,9 @@ func (c cell) made() any {
 	case "map":
 		return state.MakeMapState[string, int64](c.ID)
 	case "sum":
-		return state.MakeCombiningState[int64, int64, int64](c.ID, total)
+		return state.MakeCombiningState[int64, int64, int64](c.ID, totalFn{})
 	case "max":
-		return state.MakeCombiningState[int64, int64, int64](c.ID, largest)
+		return state.MakeCombiningState[int64, int64, int64](c.ID, largestFn{})
 	}
 	panic("no cell of " + c.Of)
 }
@@ -534,6 +536,24 @@ func (f *itemFn) ProcessElement(_ []byte, emit func(beam.X)) {
 	emit("a")
 }
 
+// constantFn emits one element.
+type constantFn struct{ Text string }
+
+func (f *constantFn) ProcessElement(_ []byte, emit func(string)) { emit(f.Text) }
+
+type countState = state.Value[int64]
+
+// sidedStateFn has a cell and a side input.
+type sidedStateFn struct{ Count countState }
+
+func (f *sidedStateFn) ProcessElement(sp state.Provider, _ []byte, command string, side func(*string) bool, emit func(string)) error {
+	for v := ""; side(&v); {
+		command += " " + v
+	}
+	emit(command)
+	return f.Count.Write(sp, 1)
+}
+
 // bothFn is a ParDo and a combine, whichever it is used for.
 type bothFn struct{}
 
@@ -541,9 +561,27 @@ func (*bothFn) ProcessElement(_ []byte, command string, emit func(string)) { emi
 
 func (*bothFn) MergeAccumulators(a, b string) string { return max(a, b) }
 
-func total(a, b int64) int64 { return a + b }
+// totalFn and largestFn are the functions of combining cells. The SDK's cells need all of
+// the methods.
+type totalFn struct{}
 
-func largest(a, b int64) int64 { return max(a, b) }
+func (totalFn) CreateAccumulator() int64 { return 0 }
+
+func (totalFn) AddInput(a, b int64) int64 { return a + b }
+
+func (totalFn) MergeAccumulators(a, b int64) int64 { return a + b }
+
+func (totalFn) ExtractOutput(a int64) int64 { return a }
+
+type largestFn struct{}
+
+func (largestFn) CreateAccumulator() int64 { return 0 }
+
+func (largestFn) AddInput(a, b int64) int64 { return max(a, b) }
+
+func (largestFn) MergeAccumulators(a, b int64) int64 { return max(a, b) }
+
+func (largestFn) ExtractOutput(a int64) int64 { return a }
 
 // keyFn makes a key and a value of these types of an element "key command".
 type keyFn struct{ Key, Value, Prefix string }

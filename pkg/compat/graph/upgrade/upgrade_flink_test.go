@@ -75,6 +75,49 @@ func TestUpgrades(t *testing.T) {
 	}
 }
 
+// Each hazard, on the cluster, with the stock runner.
+func TestHazards(t *testing.T) {
+	for kind, h := range hazards {
+		t.Run(string(kind), func(t *testing.T) {
+			t.Parallel()
+			base := fmt.Sprintf("%s/%d", kind, time.Now().UnixMilli())
+			p, s := beam.NewPipelineWithRoot()
+			h.build(plan{feed: base, log: base}, s)
+			f, l := feedOf(base), logOf(base)
+			j := submit(t.Context(), compat.Platform{}, compat.Flink, strings.ReplaceAll(base, "/", "-"), "", p)
+			defer j.end()
+			f.add(10, "a add")
+			var since time.Time
+			got, detail, err := j.await(t.Context(), startLimit, func() bool {
+				switch h.effect {
+				case compat.NeverCheckpoints:
+					if j.id == "" {
+						return false
+					}
+					c, err := j.rest.Checkpoints(t.Context(), j.id)
+					return err == nil && c.Counts.Failed >= failures && c.Counts.Completed == 0
+				case compat.LosesTimers: // due after 8 s, and watched for 20
+					if since.IsZero() && l.get("Step a") != "" {
+						since = time.Now()
+					}
+					return !since.IsZero() && time.Since(since) > 20*time.Second
+				}
+				return false
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got == compat.NoEffect && (h.effect == compat.NeverCheckpoints || l.get("fired Step a") == "") {
+				got = h.effect
+			}
+			t.Logf("OBSERVED %s | %s | %s %s", kind, got, detail, l)
+			if got != h.effect {
+				t.Errorf("%s, and not %s: %s", got, h.effect, detail)
+			}
+		})
+	}
+}
+
 // observed is what became of a case.
 type observed struct {
 	effect compat.Effect

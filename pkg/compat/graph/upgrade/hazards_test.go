@@ -1,0 +1,70 @@
+package upgrade_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/apache/beam/sdks/v2/go/pkg/beam"
+
+	"github.com/beamagents/beamagents-go/pkg/compat"
+	"github.com/beamagents/beamagents-go/pkg/compat/graph"
+)
+
+// hazard is a job that the stock runner accepts and then breaks.
+type hazard struct {
+	build  func(p plan, s beam.Scope)
+	effect compat.Effect
+}
+
+var hazards = map[compat.Kind]hazard{
+	compat.MapState: {
+		build:  with(func(sp *spec) { sp.Cells = []cell{{"table", "map"}} }),
+		effect: compat.FailsForever,
+	},
+	compat.ImpulseTimers: {
+		build: func(p plan, s beam.Scope) {
+			sp := p.spec("Step")
+			sp.Families = []family{{"agent", true}}
+			p.step(s, sp, p.keyed(s, beam.ParDo(s.Scope("Arm"), &constantFn{"a arm:0"}, beam.Impulse(s))))
+			beam.ParDo(s.Scope("Open"), pass, p.source(s)) // keeps the job alive
+		},
+		effect: compat.LosesTimers,
+	},
+	compat.StatefulSideInput: {
+		build: func(p plan, s beam.Scope) {
+			side := beam.Create(s.Scope("Side"), "item")
+			out := beam.ParDo(s.Scope("Step"), &sidedStateFn{Count: count.made().(countState)}, p.keyed(s, p.source(s)), beam.SideInput{Input: side})
+			beam.GroupByKey(s.Scope("Behind"), p.keyed(s.Scope("Behind"), out)) // a consumer in another stage
+		},
+		effect: compat.NeverCheckpoints,
+	},
+}
+
+// Lint finds each of them, and its rules have what happened.
+func TestHazardsAreFound(t *testing.T) {
+	for kind, h := range hazards {
+		p, s := beam.NewPipelineWithRoot()
+		h.build(plan{}, s)
+		f, err := graph.Fingerprint(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		i := slices.IndexFunc(compat.Lint(f), func(f compat.Finding) bool { return f.Kind == kind })
+		if i < 0 {
+			t.Errorf("%s is not found", kind)
+			continue
+		}
+		if c := compat.Lint(f)[i].On(compat.Flink); c.Effect != h.effect || c.Evidence != compat.Run {
+			t.Errorf("%s: %s, and the rule says %s", kind, h.effect, c.Text())
+		}
+	}
+	for _, kind := range compat.LintKinds() {
+		rule, _ := compat.RuleOf(kind)
+		_, ok := hazards[kind]
+		// The cases of the matrix show the others: a timer family removed, a reader added.
+		shown := ok || kind == compat.TimerFamilies || kind == compat.SharedInput
+		if run := rule.Flink.Evidence == compat.Run; run != shown {
+			t.Errorf("%s: the evidence is %s, and it was run: %t", kind, rule.Flink.Evidence, shown)
+		}
+	}
+}
