@@ -248,13 +248,24 @@ var limitOf = map[string][2]string{
 	"what a key counts for besides that":                                            {"transforms.sessionBytes", "KiB"},
 	"name of an agent":                                                              {"activation.maxAgentName", "bytes"},
 	"encoded envelope":                                                              {"transforms.DefaultMaxBytes", "MiB"},
-	"the same time, and at least":                                                   {"isolate.minGrace", "ms"},
+	"responses of a key that are stored":                                            {"replay.MaxEntries", ""},
+	"their bytes, encoded":                                                          {"replay.MaxBlobBytes", "KiB"},
+	"event time for which a response is stored (6 h)":                               {"replay.TTLMS", "ms"},
+	"body of a response that is recorded":                                           {"modelcall.MaxResponseBytes", "MiB"},
+	"body of a request whose response is recorded":                                  {"modelcall.MaxRequestBytes", "MiB"},
+	"responses that a worker process remembers, for a retried bundle":               {"modelcall.MaxMemoEntries", ""},
+	"their bytes": {"modelcall.MaxMemoBytes", "MiB"},
+	"model calls in flight in a worker process": {"modelcall.DefaultMaxCalls", ""},
+	"the largest `MaxModelCalls`":               {"activation.maxModelCalls", ""},
+	"pause that a host asks for":                {"modelcall.MaxPause", "min"},
+	"tokens of an activation":                   {"", "no limit"},
+	"the same time, and at least":               {"isolate.minGrace", "ms"},
 	"time to return after its context is cancelled: as long as ActivationTimeout, and at most": {"isolate.maxGrace", "s"},
 }
 
 // Each number on the page on limits is that of the code, and no bound is left out.
 func TestLimitsPage(t *testing.T) {
-	limits := constants(t, "pkg/memory/*.go", "pkg/agent/*.go", "pkg/activation/*.go", "pkg/deadletter/*.go", "pkg/transforms/*.go", "pkg/internal/isolate/*.go")
+	limits := constants(t, "pkg/replay/*.go", "pkg/modelcall/*.go", "pkg/memory/*.go", "pkg/agent/*.go", "pkg/activation/*.go", "pkg/deadletter/*.go", "pkg/transforms/*.go", "pkg/internal/isolate/*.go")
 	fields := map[string]bool{"`MaxEnvelopeBytes` of ParseEnvelopes and ReadEnvelopes": true, "fixed": true, "`act.ExpireIntentsAfter`": true, "`Suspend`": true, "the limit of `Escalate`": true}
 	for f := range reflect.TypeFor[transforms.AgentParams]().Fields() {
 		fields["`"+f.Name+"`"] = true

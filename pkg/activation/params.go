@@ -18,7 +18,6 @@ const (
 	DefaultMaxIntents        = 1000
 	DefaultMaxOutputBytes    = 10 << 20
 	DefaultMaxSnapshotBytes  = 1 << 20
-	DefaultMaxModelCalls     = modelcall.DefaultMaxCalls
 )
 
 // Bounds of [AgentParams].
@@ -87,7 +86,7 @@ func (p AgentParams) WithDefaults() (AgentParams, error) {
 	p.MaxIntents = cmp.Or(p.MaxIntents, DefaultMaxIntents)
 	p.MaxOutputBytes = cmp.Or(p.MaxOutputBytes, DefaultMaxOutputBytes)
 	p.MaxSnapshotBytes = cmp.Or(p.MaxSnapshotBytes, DefaultMaxSnapshotBytes)
-	p.MaxModelCalls = cmp.Or(p.MaxModelCalls, DefaultMaxModelCalls)
+	p.MaxModelCalls = cmp.Or(p.MaxModelCalls, modelcall.DefaultMaxCalls)
 	return p, nil
 }
 
@@ -121,7 +120,7 @@ func (p AgentParams) check() error {
 		return fmt.Errorf("AgentParams.TTL is %v; use at least 1ms, or 0 to keep memory for ever", p.TTL)
 	}
 	if p.MaxModelCalls > maxModelCalls {
-		return fmt.Errorf("AgentParams.MaxModelCalls is %d; use 1 to %d, or 0 for %d", p.MaxModelCalls, maxModelCalls, DefaultMaxModelCalls)
+		return fmt.Errorf("AgentParams.MaxModelCalls is %d; use 1 to %d, or 0 for %d", p.MaxModelCalls, maxModelCalls, modelcall.DefaultMaxCalls)
 	}
 	for _, bound := range []struct {
 		name  string

@@ -3,6 +3,7 @@ package modelcall_test
 import (
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net/http"
 	"strconv"
 	"strings"
@@ -65,11 +66,15 @@ func BenchmarkTransport(b *testing.B) {
 
 // tokenStream is a chat completion of n tokens as OpenAI streams it.
 func tokenStream(n int) string {
-	words := strings.Fields("the customer was charged twice for one order so the second payment is refunded and an apology goes out by mail today")
+	random := rand.New(rand.NewPCG(1, 2)) // #nosec G404 -- the same each time
+	words := make([]string, 1000)
+	for i := range words {
+		words[i] = strconv.FormatUint(random.Uint64N(1<<20), 36)
+	}
 	var s strings.Builder
-	for i := range n {
+	for range n {
 		fmt.Fprintf(&s, `data: {"id":"chatcmpl-Bx7Yq2","object":"chat.completion.chunk","created":1700000000,"model":"gpt-4.1","service_tier":"default",`+
-			`"system_fingerprint":"fp_9a2b","choices":[{"index":0,"delta":{"content":" %s"},"logprobs":null,"finish_reason":null}],"usage":null}`+"\n\n", words[i*i%len(words)])
+			`"system_fingerprint":"fp_9a2b","choices":[{"index":0,"delta":{"content":" %s"},"logprobs":null,"finish_reason":null}],"usage":null}`+"\n\n", words[random.IntN(len(words))])
 	}
 	s.WriteString(`data: {"id":"chatcmpl-Bx7Yq2","object":"chat.completion.chunk","created":1700000000,"model":"gpt-4.1","choices":[],"usage":{"prompt_tokens":50,"completion_tokens":` +
 		strconv.Itoa(n) + "}}\n\ndata: [DONE]\n\n")

@@ -19,7 +19,7 @@ import (
 	runtimepb "github.com/beamagents/beamagents-go/proto/beam_agents/runtime/v1"
 )
 
-// ErrTokenBudget: the responses of an activation have more tokens than its budget. The call
+// ErrTokenBudget says that the responses of an activation have more tokens than its budget. The call
 // that exceeds the budget fails, and so does every call after it.
 var ErrTokenBudget = errors.New("the token budget is exceeded")
 

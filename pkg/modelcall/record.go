@@ -60,7 +60,7 @@ func newRecord(r response, seq int64, parts []*runtimepb.RequestPart, hooks Hook
 		}
 	}
 	m := &runtimepb.StoredResponse{
-		Status: uint32(r.status), Body: bytes.Clone(body), BodyBytes: int64(len(body)), Seq: seq, Request: parts, //nolint:gosec // a status has three digits
+		Status: uint32(r.status), Body: bytes.Clone(body), BodyBytes: int64(len(body)), Seq: seq, Request: parts,
 	}
 	for _, name := range storedHeaders {
 		if v := r.header.Get(name); v != "" && len(v) <= maxHeaderValue && utf8.ValidString(v) {
@@ -111,7 +111,10 @@ func openRecord(m *runtimepb.StoredResponse, hooks Hooks) (response, error) {
 	if int64(len(body)) != m.GetBodyBytes() {
 		return response{}, fmt.Errorf("%w: it has %d bytes, not %d", errUnreadable, len(body), m.GetBodyBytes())
 	}
-	r := response{status: int(m.GetStatus()), header: http.Header{}, body: bytes.Clone(body)}
+	if !m.GetDeflated() {
+		body = bytes.Clone(body) // it is the record's
+	}
+	r := response{status: int(m.GetStatus()), header: http.Header{}, body: body}
 	for _, h := range m.GetHeaders() {
 		r.header.Set(h.GetName(), h.GetValue())
 	}
@@ -142,11 +145,11 @@ func inflate(short []byte, size int64) ([]byte, error) {
 	if size < 0 || size > MaxResponseBytes {
 		return nil, fmt.Errorf("%w: it says that it has %d bytes", errUnreadable, size)
 	}
-	body, err := io.ReadAll(io.LimitReader(flate.NewReader(bytes.NewReader(short)), size+1))
-	if err != nil {
+	buf := bytes.NewBuffer(make([]byte, 0, size+bytes.MinRead))
+	if _, err := buf.ReadFrom(io.LimitReader(flate.NewReader(bytes.NewReader(short)), size+1)); err != nil {
 		return nil, fmt.Errorf("%w: %w", errUnreadable, err)
 	}
-	return body, nil
+	return buf.Bytes(), nil
 }
 
 // call calls a hook with a copy, since the hook is the user's code.

@@ -200,7 +200,7 @@ func bodyParts(path string, text []byte) []*runtimepb.RequestPart {
 	var parts []*runtimepb.RequestPart
 	for name, value := range members {
 		if len(name) > 64 {
-			name = name[:0] + "?"
+			name = "?"
 		}
 		parts = append(parts, elementParts(path+"."+name, value)...)
 	}

@@ -74,11 +74,13 @@ func readUsage(r response, requestModel string) Usage {
 	switch {
 	case len(r.body) > MaxResponseBytes || r.header.Get("Content-Encoding") != "":
 	case isEventStream(r.header):
-		events(r.body, func(_, _ int, data []byte) bool {
+		first := true
+		events(r.body, func(_ int, data []byte) bool {
 			var e answer
-			if decode(data, &e) {
+			if (first || tells(data)) && decode(data, &e) {
 				u.event(&e)
 			}
+			first = false
 			return true
 		})
 	case r.status == 0 || isJSON(r.header):
@@ -206,11 +208,26 @@ func clip(s string) string {
 	return strings.ToValidUTF8(s, "\ufffd")
 }
 
-// events calls f with the data of each event of a stream, and where the event begins and
-// ends, until f returns false. An event that is not ended by an empty line is left out.
-func events(stream []byte, f func(begin, end int, data []byte) bool) {
+// tells reports whether an event may say more than a piece of the text. It is quick: a
+// stream has thousands of these.
+func tells(data []byte) bool {
+	for _, mark := range []string{`"message_`, `"response.c`, `"response.incomplete"`, `"response.failed"`, `"error"`} {
+		if bytes.Contains(data, []byte(mark)) {
+			return true
+		}
+	}
+	for _, member := range []string{`"finish_reason"`, `"usage"`} {
+		if bytes.Count(data, []byte(member)) != bytes.Count(data, []byte(member+":null")) {
+			return true
+		}
+	}
+	return false
+}
+
+// events calls f with the data of each event of a stream, and where the event ends, until f
+// returns false. An event that is not ended by an empty line is left out.
+func events(stream []byte, f func(end int, data []byte) bool) {
 	var data []byte
-	begin := 0
 	for at := 0; at < len(stream); {
 		n := bytes.IndexByte(stream[at:], '\n')
 		if n < 0 {
@@ -219,10 +236,10 @@ func events(stream []byte, f func(begin, end int, data []byte) bool) {
 		line := bytes.TrimSuffix(stream[at:at+n], []byte("\r"))
 		at += n + 1
 		if len(line) == 0 {
-			if data != nil && !f(begin, at, data) {
+			if data != nil && !f(at, data) {
 				return
 			}
-			data, begin = nil, at
+			data = nil
 			continue
 		}
 		if value, ok := bytes.CutPrefix(line, []byte("data:")); ok {
@@ -241,14 +258,16 @@ func events(stream []byte, f func(begin, end int, data []byte) bool) {
 // sign. A stream that tells of an error is not complete.
 func completeStream(stream []byte, atEOF bool) ([]byte, bool) {
 	var known, finished, failed bool
-	last := 0
-	events(stream, func(_, end int, data []byte) bool {
+	last, first := 0, true
+	events(stream, func(end int, data []byte) bool {
 		if string(data) == "[DONE]" {
 			last = end
 			return false
 		}
 		var e answer
-		if !decode(data, &e) {
+		quick := !first && !tells(data)
+		first = false
+		if quick || !decode(data, &e) {
 			return true
 		}
 		if len(e.Error) > 0 && string(e.Error) != "null" || e.Type == "error" || e.Type == "response.failed" {

@@ -3,6 +3,7 @@ package modelcall_test
 import (
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"strings"
 	"testing"
@@ -111,12 +112,8 @@ func TestAttributes(t *testing.T) {
 				delete(got, "server.address")
 				delete(got, "server.port")
 				want := map[string]string{"beam_agents.cache_hit": hit, "beam_agents.billed": map[string]string{"true": "false", "false": "true"}[hit]}
-				for name, v := range common {
-					want[name] = v
-				}
-				for name, v := range tt.want {
-					want[name] = v
-				}
+				maps.Copy(want, common)
+				maps.Copy(want, tt.want)
 				if tt.want == nil {
 					delete(want, "gen_ai.operation.name")
 				}
