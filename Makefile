@@ -33,11 +33,6 @@ test: ## Run all tests with the race detector, then each fuzz target for 5 secon
 	go -C tools test ./ratios
 	@$(MAKE) --no-print-directory fuzz
 
-# A module of contrib has dependencies that users of the library do not get.
-.PHONY: test-contrib
-test-contrib: ## Run the tests of each module in contrib.
-	@for dir in contrib/*/; do echo "test $$dir"; go -C "$$dir" test -race -timeout 15m ./...; done
-
 # Go's fuzzer now and then takes its own time limit for a failure, without an input that
 # fails: that is none.
 .PHONY: fuzz
