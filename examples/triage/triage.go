@@ -67,6 +67,9 @@ func (t *triage) Run(ctx context.Context, act *agent.Activation) (agent.Outcome,
 
 	var result string
 	switch trigger := act.Trigger(); {
+	case trigger.Kind != agent.Event && call.Name != "refund":
+		// The answer came after the cache had forgotten the question: a dead letter keeps it.
+		return agent.Outcome{}, errors.New("the model no longer wants the refund of " + c.Payment.ID)
 	case call.Name == "":
 		return agent.Done(), errors.Join(c.remember(act), c.emit(act, "no action", answer.Content))
 	case call.Name == "watch":

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/beamagents/beamagents-go/internal/modelserver"
 	"github.com/beamagents/beamagents-go/pkg/agenttest"
 	"github.com/beamagents/beamagents-go/pkg/deadletter"
 	pb "github.com/beamagents/beamagents-go/proto/beam_agents/v1"
@@ -122,6 +123,35 @@ func TestRefused(t *testing.T) {
 		if known, ok := agenttest.Memory[customer](dave, "customer"); ok {
 			t.Errorf("%s: remembered is %+v", name, known)
 		}
+	}
+}
+
+// A result that comes when the replay cache has forgotten the case asks the model again,
+// which may say something else: the result is kept, and the case stays open.
+func TestModelChangesItsMind(t *testing.T) {
+	server := &modelserver.Server{Reply: func(r modelserver.Request) modelserver.Reply {
+		if r.Nth > 0 {
+			return modelserver.Reply{Text: "Nothing to do."}
+		}
+		return obey(r)
+	}}
+	running, err := server.Start()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = running.Close() }()
+	r := agenttest.New(t, agenttest.AgentParams{Name: "triage", Agent: &triage{BaseURL: running.URL, Model: "m", LimitCents: 5000}})
+	ann := r.Key("ann")
+	asked := ann.Event(dispute("1", 100)).Intent("refund")
+	letter := ann.Send(&pb.AgentEnvelope{
+		EventTimeMs: r.NowMS() + (7 * time.Hour).Milliseconds(),
+		Payload:     &pb.AgentEnvelope_ToolResult{ToolResult: &pb.ToolResult{IntentId: asked.GetIntentId(), Status: pb.ToolResult_OK}},
+	}).DeadLetter()
+	if letter.Error != "the model no longer wants the refund of 1" || len(letter.Input) == 0 {
+		t.Errorf("got %+v", letter)
+	}
+	if _, suspended := ann.Suspended(); !suspended {
+		t.Error("the case is closed")
 	}
 }
 
