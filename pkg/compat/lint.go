@@ -149,7 +149,7 @@ var lintRules = []kindRule{
 	}},
 	{TimerFamilies, Rule{
 		"a transform has more than one timer family",
-		inferred(NoEffect, timersByID), ran(NoEffect), ran(NoEffect), verified(Hangs, prismSource+": always, even if no timer is set"),
+		inferred(NoEffect, timersByID), ranAs(Hangs, twoFamilies), ranAs(Hangs, twoFamilies), verified(Hangs, prismSource+": always, even if no timer is set"),
 		"use one family, and tell timers apart by their tags",
 	}},
 	{ImpulseTimers, Rule{

@@ -204,6 +204,18 @@ func (j *job) await(ctx context.Context, limit time.Duration, ready func() bool)
 	}
 }
 
+// settle waits until a job runs, and its side inputs are there.
+func (j *job) settle(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, startLimit)
+	defer cancel()
+	found, err := j.rest.Find(ctx, j.name)
+	if err == nil {
+		err = j.rest.WaitRunning(ctx, found.ID)
+	}
+	time.Sleep(6 * time.Second) // nothing shows that a side input is ready
+	return err
+}
+
 // end ends a job, however it is.
 func (j *job) end() {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
@@ -258,6 +270,12 @@ func run(ctx context.Context, names []string, runner compat.Runner) (map[string]
 
 	first := submit(ctx, platforms[0], runner, jobName(0), "", build(names, 0, base, base))
 	defer first.end()
+	late := all[names[0]].late
+	if late {
+		if err := first.settle(ctx); err != nil {
+			return nil, err
+		}
+	}
 	f.add(10, commands(all, names, 0)...)
 	f.advance(50)
 	effect, detail, err := first.await(ctx, startLimit, func() bool { return first.id != "" && every(0, func(c upgrade, l *log) bool { return c.ready(l) })() })
@@ -266,14 +284,20 @@ func run(ctx context.Context, names []string, runner compat.Runner) (map[string]
 	}
 	savepointing, cancel := context.WithTimeout(ctx, startLimit)
 	defer cancel()
+	if err := first.rest.WaitRunning(savepointing, first.id); err != nil {
+		return nil, fmt.Errorf("version 1: %w\n%s", err, reports(0))
+	}
 	savepoint, err := first.rest.StopWithSavepoint(savepointing, first.id)
 	if err != nil {
 		return nil, fmt.Errorf("version 1: %w\n%s", err, reports(0))
 	}
 
-	f.add(60, commands(all, names, 1)...)
 	second := submit(ctx, platforms[1], runner, jobName(1), savepoint, build(names, 1, base, base))
 	defer second.end()
+	if late {
+		_ = second.settle(ctx) // what follows says why
+	}
+	f.add(60, commands(all, names, 1)...)
 	effect, detail, err = second.await(ctx, startLimit, every(1, func(c upgrade, l *log) bool { return c.watermark > 0 || c.judge(l) != "" }))
 	if err == nil && effect == compat.NoEffect {
 		f.advance(200)
