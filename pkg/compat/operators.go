@@ -97,7 +97,7 @@ func (c *checker) shared(o, n *Transform) {
 	if slices.Equal(oldKeeping, keeping) {
 		kind = FlinkOperatorShared
 	}
-	old, now := append(oldKeeping, oldOthers...), append(keeping, others...)
+	old, now := slices.Concat(oldKeeping, oldOthers), slices.Concat(keeping, others)
 	if max(len(old), len(now)) > 1 && !slices.Equal(old, now) {
 		c.add(kind, n.Name, "", strings.Join(old, ", "), strings.Join(now, ", "))
 	}
