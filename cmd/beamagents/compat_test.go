@@ -94,7 +94,7 @@ func TestCompatLint(t *testing.T) {
 		"--runner spark bad": {2, "", "beamagents: --runner \"spark\" is unknown: use one of dataflow, flink, agents-flink, prism\n"},
 		"none":               {2, "", "beamagents: none: compat: no fingerprint: it has no format; take one with --fingerprint\n"},
 		"nowhere":            {2, "", "beamagents: nowhere: open nowhere: no such file or directory\n"},
-		"good good":          {2, "", "beamagents: accepts 1 arg(s), received 2\n"},
+		"good bad":           {2, "", "beamagents: accepts 1 arg(s), received 2\n"},
 	} {
 		t.Run(args, func(t *testing.T) {
 			got := runWith(before, append([]string{"compat", "lint"}, strings.Fields(args)...)...)

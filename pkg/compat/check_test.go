@@ -156,7 +156,7 @@ func TestCheckOfOperators(t *testing.T) {
 		"the same number, other readers": {
 			[]Transform{step("S", "a", keeps, operator("n1"))},
 			[]Transform{step("N", "a", code("g")), step("S", "a", keeps, operator("n1"))},
-			[]want{{TransformAdded, "N", "", "", "N"}, {FlinkOperatorShared, "S", "", "S", "N (keeps nothing), S"}},
+			[]want{{TransformAdded, "N", "", "", "N"}, {FlinkOperatorShared, "S", "", "S", "S, N (keeps nothing)"}},
 		},
 		"no input any more": {
 			[]Transform{step("S", "a", keeps, operator("n1"))}, []Transform{step("S", "a", keeps, operator("n1"), readsNothing)},

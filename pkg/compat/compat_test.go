@@ -251,7 +251,7 @@ var cases = map[string]struct {
 		[]want{{FlinkOperatorChanged, "Agent/a.agentFn", "", "n2", "n3"}}},
 	"another one on the input of a stateful one": {func(f *Fingerprint) {
 		f.Transforms = append(f.Transforms, Transform{Name: "Log", Kind: parDo, Inputs: slices.Clone(get(f, "Sole").Inputs)})
-	}, []want{{TransformAdded, "Log", "", "", "Log"}, {FlinkOperatorShared, "Sole", "", "Sole", "Log (keeps nothing), Sole"}}},
+	}, []want{{TransformAdded, "Log", "", "", "Log"}, {FlinkOperatorShared, "Sole", "", "Sole", "Sole, Log (keeps nothing)"}}},
 	"another one on the input of a stateful one, which is no ParDo": {func(f *Fingerprint) {
 		f.Transforms = append(f.Transforms, Transform{Name: "Log", Kind: flatten, Inputs: slices.Clone(get(f, "Sole").Inputs)})
 	}, []want{{TransformAdded, "Log", "", "", "Log"}}},
@@ -259,7 +259,7 @@ var cases = map[string]struct {
 		second := *get(f, "Sole")
 		second.Name, second.State = "Second", nil
 		f.Transforms = append(f.Transforms, second)
-	}, []want{{TransformAdded, "Second", "", "", "Second"}, {FlinkOperatorShared, "Sole", "", "Sole", "Second (keeps nothing), Sole"}}},
+	}, []want{{TransformAdded, "Second", "", "", "Second"}, {FlinkOperatorShared, "Sole", "", "Sole", "Sole, Second (keeps nothing)"}}},
 	"the only reader of an input renamed": {func(f *Fingerprint) { get(f, "Sole").Name = "Soul" },
 		[]want{{StatefulTransformRenamed, "Soul", "", "Sole", "Soul"}, {AgentsFlinkOperatorChanged, "Soul", "", "Sole", "Soul"}}},
 	"a step that begins to keep something": {func(f *Fingerprint) {
@@ -297,9 +297,9 @@ var cases = map[string]struct {
 	}},
 	"one of two of one DoFn on the input of both": {func(f *Fingerprint) { get(f, "East").Inputs[0].From = "W[i0]" },
 		[]want{
-			{FlinkOperatorShared, "East", "", "East", "East, West"},
+			{FlinkOperatorOrder, "East", "", "East", "East, West"},
 			{InputRewired, "East", "input i0", "E[i0]", "W[i0]"},
-			{FlinkOperatorShared, "West", "", "West", "East, West"},
+			{FlinkOperatorOrder, "West", "", "West", "East, West"},
 		}},
 	"another key": {func(f *Fingerprint) {
 		get(f, "Group/CoGBK").Inputs[0].Coder = kv(simple("varint"), message("Event", "encode"))
@@ -391,7 +391,10 @@ var cases = map[string]struct {
 	"a timer family added": {func(f *Fingerprint) {
 		t := get(f, "Agent/a.agentFn")
 		t.Timers = append(t.Timers, Timer{Family: "more", TimeDomain: "PROCESSING_TIME", Coder: simple("timer")})
-	}, []want{{TimerFamilyAdded, "Agent/a.agentFn", "timer family more", "", "PROCESSING_TIME"}}},
+	}, []want{{SecondTimerFamilyAdded, "Agent/a.agentFn", "timer family more", "", "PROCESSING_TIME"}}},
+	"timers added": {func(f *Fingerprint) {
+		get(f, "Sole").Timers = []Timer{{Family: "t", TimeDomain: "EVENT_TIME", Coder: simple("timer")}}
+	}, []want{{TimerFamilyAdded, "Sole", "timer family t", "", "EVENT_TIME"}}},
 	"a timer family removed": {func(f *Fingerprint) { get(f, "Agent/a.agentFn").Timers = nil },
 		[]want{{TimerFamilyRemoved, "Agent/a.agentFn", "timer family agent", "EVENT_TIME", ""}}},
 	"a timer family renamed": {func(f *Fingerprint) { get(f, "Agent/a.agentFn").Timers[0].Family = "clock" },
@@ -570,7 +573,7 @@ func TestCheckOfReaderThatBeginsToKeepSomething(t *testing.T) {
 	now.Transforms[0].FlinkOperator, now.Transforms[0].State = "n1", now.Transforms[1].State
 	if diff := cmp.Diff([]want{
 		{StateAdded, "A", "state v", "", "bag"},
-		{FlinkOperatorShared, "B", "", "A (keeps nothing), B", "A, B"},
+		{FlinkOperatorOrder, "B", "", "B, A (keeps nothing)", "A, B"},
 	}, wants(Check(pipeline(), now))); diff != "" {
 		t.Error(diff)
 	}

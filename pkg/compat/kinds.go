@@ -36,8 +36,10 @@ const (
 	// construction order, under which Flink's stock runner stores its timers.
 	FlinkTransformChanged Kind = "flink_transform_changed"
 	// FlinkOperatorShared: it keeps state and reads a PCollection that others read, too,
-	// and these others are not those of before.
+	// and of these others those that keep nothing are not those of before.
 	FlinkOperatorShared Kind = "flink_operator_shared"
+	// FlinkOperatorOrder: the same, and those that keep something are not those of before.
+	FlinkOperatorOrder Kind = "flink_operator_order"
 	// AgentsFlinkOperatorChanged: it has another name, or is a source, or has side inputs
 	// alone, and its input comes from elsewhere. The runner agents-flink makes operator ids
 	// of these names.
@@ -55,24 +57,27 @@ const (
 	// KeyCoderChanged is about the key of an input of a stateful transform.
 	KeyCoderChanged Kind = "key_coder_changed"
 	// GroupedCoderChanged is about what a GroupByKey or CombinePerKey holds back.
-	GroupedCoderChanged     Kind = "grouped_coder_changed"
-	InputCoderChanged       Kind = "input_coder_changed"
-	InputTypeChanged        Kind = "input_type_changed"
-	OutputAdded             Kind = "output_added"
-	OutputRemoved           Kind = "output_removed"
-	OutputCoderChanged      Kind = "output_coder_changed"
-	OutputTypeChanged       Kind = "output_type_changed"
-	WindowingChanged        Kind = "windowing_changed"
-	SideInputAdded          Kind = "side_input_added"
-	SideInputRemoved        Kind = "side_input_removed"
-	SideInputRewired        Kind = "side_input_rewired"
-	SideInputChanged        Kind = "side_input_changed"
-	StateAdded              Kind = "state_added"
-	StateRemoved            Kind = "state_removed"
-	StateRenamed            Kind = "state_renamed"
-	StateKindChanged        Kind = "state_kind_changed"
-	StateCoderChanged       Kind = "state_coder_changed"
-	TimerFamilyAdded        Kind = "timer_family_added"
+	GroupedCoderChanged Kind = "grouped_coder_changed"
+	InputCoderChanged   Kind = "input_coder_changed"
+	InputTypeChanged    Kind = "input_type_changed"
+	OutputAdded         Kind = "output_added"
+	OutputRemoved       Kind = "output_removed"
+	OutputCoderChanged  Kind = "output_coder_changed"
+	OutputTypeChanged   Kind = "output_type_changed"
+	WindowingChanged    Kind = "windowing_changed"
+	SideInputAdded      Kind = "side_input_added"
+	SideInputRemoved    Kind = "side_input_removed"
+	SideInputRewired    Kind = "side_input_rewired"
+	SideInputChanged    Kind = "side_input_changed"
+	StateAdded          Kind = "state_added"
+	StateRemoved        Kind = "state_removed"
+	StateRenamed        Kind = "state_renamed"
+	StateKindChanged    Kind = "state_kind_changed"
+	StateCoderChanged   Kind = "state_coder_changed"
+	// TimerFamilyAdded: it had no timers.
+	TimerFamilyAdded Kind = "timer_family_added"
+	// SecondTimerFamilyAdded: it has more than one family now.
+	SecondTimerFamilyAdded  Kind = "second_timer_family_added"
 	TimerFamilyRemoved      Kind = "timer_family_removed"
 	TimerFamilyRenamed      Kind = "timer_family_renamed"
 	TimeDomainChanged       Kind = "time_domain_changed"

@@ -8,6 +8,8 @@ import (
 
 // The kinds of Lint: what a runner accepts and then breaks.
 const (
+	// SideInput: a transform without cells and timers has a side input.
+	SideInput Kind = "side_input"
 	// StatefulSideInput: a transform with cells or timers has a side input.
 	StatefulSideInput Kind = "stateful_side_input"
 	// SharedInput: others read the input of a transform that keeps state.
@@ -50,10 +52,12 @@ func (l *linter) add(k Kind, transform, subject, now string) {
 }
 
 func (l *linter) transform(name string, t *Transform) {
-	if t.named() {
-		for _, side := range t.SideInputs {
-			l.add(StatefulSideInput, name, "side input "+side.Tag, side.From)
+	for _, side := range t.SideInputs {
+		kind := SideInput
+		if t.named() {
+			kind = StatefulSideInput
 		}
+		l.add(kind, name, "side input "+side.Tag, side.From)
 	}
 	if t.Kind == parDo && t.Stateful() && len(t.Inputs) > 0 {
 		if all := l.readers[t.Inputs[0].From]; len(all) > 1 {
@@ -112,10 +116,16 @@ func (l *linter) fromImpulse(t *Transform, seen map[string]bool) bool {
 const (
 	addsOnce    = "Beam Go SDK 2.77.0, core/runtime/exec: what a call writes to a cell without state is not part of what the same call reads (docs/sdk.md has a program)"
 	asStock     = "as flink: agents-flink changes the ids and the options of a job, and not what Flink does with it"
+	notStored   = "in a streaming job with checkpoints, an element that waits for the side input cannot be stored, and each checkpoint fails the job"
 	prismSource = "Beam Go SDK 2.77.0, Prism"
 )
 
 var lintRules = []kindRule{
+	{SideInput, Rule{
+		"a transform has a side input",
+		inferred(NoEffect, "Beam's capability matrix"), ranAs(FailsForever, notStored), inferred(FailsForever, asStock), inferred(NoEffect, prismSource),
+		"in a streaming job, read what the side input holds in Setup, or bring it into the main input; in batch there is nothing to avoid",
+	}},
 	{StatefulSideInput, Rule{
 		"a transform with state or timers has a side input",
 		inferred(NoEffect, "Beam's capability matrix"), ranAs(NeverCheckpoints, "of a streaming job with a step behind it in another stage"),
@@ -149,7 +159,7 @@ var lintRules = []kindRule{
 	}},
 	{TimerFamilies, Rule{
 		"a transform has more than one timer family",
-		inferred(NoEffect, timersByID), ran(NoEffect), ran(NoEffect), verified(Hangs, prismSource+": always, even if no timer is set"),
+		inferred(NoEffect, timersByID), ranAs(Hangs, twoFamilies), ranAs(Hangs, twoFamilies), verified(Hangs, prismSource+": always, even if no timer is set"),
 		"use one family, and tell timers apart by their tags",
 	}},
 	{ImpulseTimers, Rule{

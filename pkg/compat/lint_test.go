@@ -37,7 +37,7 @@ func TestLint(t *testing.T) {
 		"a side input of a step with timers": {
 			[]Transform{step("S", "a", families("EVENT_TIME", "t"), sided)}, []want{{StatefulSideInput, "S", "side input i1", "", "s"}},
 		},
-		"a side input of a step that keeps nothing": {[]Transform{step("S", "a", sided)}, nil},
+		"a side input of a step that keeps nothing": {[]Transform{step("S", "a", sided)}, []want{{SideInput, "S", "side input i1", "", "s"}}},
 		"two readers, one with state": {
 			[]Transform{step("R", "a[i0]"), step("S", "a[i0]", keeps)}, []want{{SharedInput, "S", "input i0", "", "R, S"}},
 		},

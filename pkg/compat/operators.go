@@ -73,30 +73,32 @@ func readers(all map[string]*Transform) map[string][]string {
 	return readers
 }
 
-// label is the name of a reader. All that keep nothing are one stage.
-func label(name string, t *Transform) string {
-	if !t.Stateful() {
-		return name + " (keeps nothing)"
-	}
-	return name
-}
-
 // shared adds a finding where n kept its number but those that read its input are not the
 // same: with Flink's stock runner they share an operator id but for a counter.
 func (c *checker) shared(o, n *Transform) {
 	if o.FlinkOperator == "" || o.FlinkOperator != n.FlinkOperator || len(o.Inputs) == 0 || len(n.Inputs) == 0 {
 		return
 	}
-	var old, now []string
-	for _, name := range c.oldReaders[o.Inputs[0].From] {
-		old = append(old, label(cmp.Or(c.now[name], name), c.old[name]))
+	split := func(readers []string, all map[string]*Transform, called func(string) string) (keeping, others []string) {
+		for _, name := range readers {
+			if all[name].Stateful() {
+				keeping = append(keeping, called(name))
+			} else {
+				others = append(others, called(name)+" (keeps nothing)") // all such are one stage
+			}
+		}
+		slices.Sort(keeping)
+		slices.Sort(others)
+		return keeping, others
 	}
-	for _, name := range c.newReaders[n.Inputs[0].From] {
-		now = append(now, label(name, c.new[name]))
+	oldKeeping, oldOthers := split(c.oldReaders[o.Inputs[0].From], c.old, func(name string) string { return cmp.Or(c.now[name], name) })
+	keeping, others := split(c.newReaders[n.Inputs[0].From], c.new, func(name string) string { return name })
+	kind := FlinkOperatorOrder
+	if slices.Equal(oldKeeping, keeping) {
+		kind = FlinkOperatorShared
 	}
-	slices.Sort(old)
-	slices.Sort(now)
+	old, now := slices.Concat(oldKeeping, oldOthers), slices.Concat(keeping, others)
 	if max(len(old), len(now)) > 1 && !slices.Equal(old, now) {
-		c.add(FlinkOperatorShared, n.Name, "", strings.Join(old, ", "), strings.Join(now, ", "))
+		c.add(kind, n.Name, "", strings.Join(old, ", "), strings.Join(now, ", "))
 	}
 }

@@ -17,7 +17,11 @@ func (c *checker) timers(o, n *Transform) {
 		switch to := renamed[family]; {
 		case before == nil && slices.Contains(news, family):
 		case before == nil:
-			c.add(TimerFamilyAdded, n.Name, subject, "", after.TimeDomain)
+			kind := TimerFamilyAdded
+			if len(n.Timers) > 1 {
+				kind = SecondTimerFamilyAdded
+			}
+			c.add(kind, n.Name, subject, "", after.TimeDomain)
 		case after == nil && to != "":
 			c.add(TimerFamilyRenamed, n.Name, subject, family, to)
 		case after == nil:

@@ -409,7 +409,7 @@ func TestChecksOfRealPipelines(t *testing.T) {
 			one(s)
 		}, []compat.Kind{compat.FlinkOperatorChanged, compat.TransformAdded, compat.TransformAdded, compat.TransformAdded}},
 		"another cell":            {unnamed("v"), unnamed("w"), []compat.Kind{compat.StateRenamed}},
-		"one that is named alike": {unnamed("v"), unnamed("v", "w"), []compat.Kind{compat.FlinkOperatorShared, compat.StatefulTransformAdded}},
+		"one that is named alike": {unnamed("v"), unnamed("v", "w"), []compat.Kind{compat.FlinkOperatorOrder, compat.StatefulTransformAdded}},
 		"exchanged, other shapes": {unnamed("v", "w"), unnamed("w", "v"), []compat.Kind{compat.NumberedTransformMoved, compat.NumberedTransformMoved}},
 		"one constructed before":  {unnamed("v"), unnamed("w", "v"), []compat.Kind{compat.NumberedTransformMoved}},
 		"exchanged, other inputs": {twins("a", "b"), twins("b", "a"), []compat.Kind{compat.NumberedTransformRewired, compat.FlinkOperatorExchanged, compat.NumberedTransformRewired, compat.FlinkOperatorExchanged}},

@@ -8,6 +8,7 @@ import (
 
 	"github.com/beamagents/beamagents-go/pkg/compat"
 	"github.com/beamagents/beamagents-go/pkg/compat/graph"
+	steps1 "github.com/beamagents/beamagents-go/pkg/compat/graph/upgrade/internal/v1/steps"
 )
 
 // hazard is a job that the stock runner accepts and then breaks.
@@ -29,6 +30,14 @@ var hazards = map[compat.Kind]hazard{
 			beam.ParDo(s.Scope("Open"), pass, p.source(s)) // keeps the job alive
 		},
 		effect: compat.LosesTimers,
+	},
+	compat.SideInput: {
+		build: func(p plan, s beam.Scope) {
+			side := beam.Create(s.Scope("Side"), "item")
+			out := beam.ParDo(s.Scope("Step"), &steps1.Sided{}, p.source(s), beam.SideInput{Input: side})
+			beam.ParDo(s.Scope("Report"), &plainFn{p.log, "sided"}, out)
+		},
+		effect: compat.FailsForever,
 	},
 	compat.StatefulSideInput: {
 		build: func(p plan, s beam.Scope) {
@@ -61,7 +70,7 @@ func TestHazardsAreFound(t *testing.T) {
 	for _, kind := range compat.LintKinds() {
 		rule, _ := compat.RuleOf(kind)
 		_, ok := hazards[kind]
-		// The cases of the matrix show the others: a timer family removed, a reader added.
+		// The cases of the matrix show the others: a second timer family, a reader added.
 		shown := ok || kind == compat.TimerFamilies || kind == compat.SharedInput
 		if run := rule.Flink.Evidence == compat.Run; run != shown {
 			t.Errorf("%s: the evidence is %s, and it was run: %t", kind, rule.Flink.Evidence, shown)

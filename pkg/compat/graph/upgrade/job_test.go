@@ -32,7 +32,7 @@ import (
 func init() {
 	for _, t := range []reflect.Type{
 		reflect.TypeFor[*feedFn](), reflect.TypeFor[*keyFn](),
-		reflect.TypeFor[*groupFn](), reflect.TypeFor[*sidedFn](), reflect.TypeFor[*itemFn](), reflect.TypeFor[*constantFn](), reflect.TypeFor[*sidedStateFn](), reflect.TypeFor[*noneFn](),
+		reflect.TypeFor[*groupFn](), reflect.TypeFor[*constantFn](), reflect.TypeFor[*sidedStateFn](), reflect.TypeFor[*noneFn](),
 		reflect.TypeFor[*plainFn](), reflect.TypeFor[*bothFn](), reflect.TypeFor[*joinFn](), reflect.TypeFor[*sumsFn](), reflect.TypeFor[*statelessFn](),
 	} {
 		beam.RegisterDoFn(t)
@@ -61,20 +61,6 @@ type feed struct {
 type element struct {
 	text string
 	at   int64
-}
-
-func (f *feed) add(at int64, commands ...string) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for _, c := range commands {
-		f.elements = append(f.elements, element{c, at})
-	}
-}
-
-func (f *feed) advance(seconds int64) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.watermark = max(f.watermark, seconds)
 }
 
 // at is the element of that number, if it is there, and the watermark.
@@ -513,28 +499,6 @@ type sumsFn struct{ Log, Name string }
 func (f *sumsFn) ProcessElement(key []byte, sum beam.X, emit func(string)) {
 	logOf(f.Log).report(f.Name+" "+string(key), fmt.Sprint(sum))
 	emit("")
-}
-
-// sidedFn has a side input of any type, and adds the number of its items.
-type sidedFn struct{}
-
-func (f *sidedFn) ProcessElement(text string, side func(*beam.X) bool, emit func(string)) {
-	n := 0
-	for v := new(beam.X); side(v); {
-		n++
-	}
-	emit(fmt.Sprint(text, " of ", n))
-}
-
-// itemFn emits one item, a text or a number.
-type itemFn struct{ Number bool }
-
-func (f *itemFn) ProcessElement(_ []byte, emit func(beam.X)) {
-	if f.Number {
-		emit(int64(1))
-		return
-	}
-	emit("a")
 }
 
 // constantFn emits one element.

@@ -66,7 +66,7 @@ func TestUpgrades(t *testing.T) {
 				for _, name := range names {
 					o, want := got[name], all[name].effect(runner)
 					t.Logf("OBSERVED %s | %s | %s | %s", name, runner, o.effect, o.detail)
-					if o.effect != want {
+					if o.effect != want && (all[name].or == "" || o.effect != all[name].or) {
 						t.Errorf("%s: %s %s; the table has %s\n%s", name, runner, o.effect, want, o.detail)
 					}
 				}
@@ -116,6 +116,50 @@ func TestHazards(t *testing.T) {
 			}
 		})
 	}
+}
+
+func (f *feed) add(at int64, commands ...string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, c := range commands {
+		f.elements = append(f.elements, element{c, at})
+	}
+}
+
+func (f *feed) advance(seconds int64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.watermark = max(f.watermark, seconds)
+}
+
+// upgradesWithDefaults are the cases with what they leave out.
+func upgradesWithDefaults() map[string]upgrade {
+	all := map[string]upgrade{}
+	for name, c := range upgrades {
+		if c.ready == nil {
+			c.ready = func(l *log) bool { return strings.HasPrefix(l.get("Step a"), "count:2") }
+		}
+		if c.judge == nil {
+			c.judge = counts("Step a", "count:3", "count:1")
+		}
+		all[name] = c
+	}
+	return all
+}
+
+// fired says that the timer of version 1 has fired in version 2.
+func (c upgrade) fired(l *log) bool { return c.noTimers || l.get("fired Step a") == "agent" }
+
+func (c upgrade) commands(version int) []string {
+	switch {
+	case version == 0 && c.before != nil:
+		return c.before
+	case version == 0:
+		return []string{"a add", "a add", "a arm:100"}
+	case c.after != nil:
+		return c.after
+	}
+	return []string{"a add"}
 }
 
 // observed is what became of a case.
@@ -266,18 +310,21 @@ func run(ctx context.Context, names []string, runner compat.Runner) (map[string]
 	}
 	savepointing, cancel := context.WithTimeout(ctx, startLimit)
 	defer cancel()
+	if err := first.rest.WaitRunning(savepointing, first.id); err != nil {
+		return nil, fmt.Errorf("version 1: %w\n%s", err, reports(0))
+	}
 	savepoint, err := first.rest.StopWithSavepoint(savepointing, first.id)
 	if err != nil {
 		return nil, fmt.Errorf("version 1: %w\n%s", err, reports(0))
 	}
 
-	f.add(60, commands(all, names, 1)...)
 	second := submit(ctx, platforms[1], runner, jobName(1), savepoint, build(names, 1, base, base))
 	defer second.end()
+	f.add(60, commands(all, names, 1)...)
 	effect, detail, err = second.await(ctx, startLimit, every(1, func(c upgrade, l *log) bool { return c.watermark > 0 || c.judge(l) != "" }))
 	if err == nil && effect == compat.NoEffect {
 		f.advance(200)
-		effect, detail, err = second.await(ctx, timersLimit, every(1, func(c upgrade, l *log) bool { return c.judge(l) != "" && (c.fired == nil || c.fired(l)) }))
+		effect, detail, err = second.await(ctx, timersLimit, every(1, func(c upgrade, l *log) bool { return c.judge(l) != "" && c.fired(l) }))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("version 2: %w\n%s", err, reports(1))
@@ -291,7 +338,7 @@ func run(ctx context.Context, names []string, runner compat.Runner) (map[string]
 			o.effect = effect
 		case o.effect == "":
 			return nil, fmt.Errorf("version 2 of %s has not reported, %s; version 1 had %s", name, o.detail, logOf(logName(base, name, 0)))
-		case c.fired != nil && !c.fired(l):
+		case !c.fired(l):
 			o.effect = worst(o.effect, compat.LosesTimers)
 		}
 		got[name] = o

@@ -3,7 +3,6 @@
 package steps
 
 import (
-	"fmt"
 	"reflect"
 	"strconv"
 
@@ -12,7 +11,6 @@ import (
 
 func init() {
 	beam.RegisterDoFn(reflect.TypeFor[*Split]())
-	beam.RegisterDoFn(reflect.TypeFor[*Sided]())
 	beam.RegisterType(reflect.TypeFor[Sum]())
 }
 
@@ -21,20 +19,6 @@ type Split struct{}
 
 // ProcessElement passes the text on.
 func (*Split) ProcessElement(text string, emit, _ func(string)) { emit(text) }
-
-// Sided has two side inputs.
-type Sided struct{}
-
-// ProcessElement adds the number of items of the side inputs to the text.
-func (*Sided) ProcessElement(text string, left, right func(*string) bool, emit func(string)) {
-	n := 0
-	for _, side := range []func(*string) bool{left, right} {
-		for v := ""; side(&v); {
-			n++
-		}
-	}
-	emit(fmt.Sprint(text, " of ", n))
-}
 
 // Sum has a text for an accumulator.
 type Sum struct{}
