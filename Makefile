@@ -81,7 +81,7 @@ bench: ## Print the table of ratios of docs/performance.md: medians of BENCHRUNS
 
 .PHONY: bench-packages
 bench-packages: ## Run the benchmarks of the packages that link no Beam.
-	go test -run '^$$' -bench . -benchmem ./pkg/canonjson ./pkg/intent ./pkg/memory ./pkg/replay ./pkg/deadletter ./pkg/events
+	go test -run '^$$' -bench . -benchmem ./pkg/canonjson ./pkg/intent ./pkg/memory ./pkg/replay ./pkg/deadletter ./pkg/events ./pkg/modelcall
 
 .PHONY: soak
 soak: ## Run the long tests: millions of elements, and gigabytes of messages, in flat memory.

@@ -29,7 +29,7 @@ import (
 // their own: every other message does.
 var insideOnly = []protoreflect.FullName{
 	"beam_agents.v1.MemoryEntry", "beam_agents.v1.LlmCacheEntry",
-	"beam_agents.runtime.v1.StoredHeader", "beam_agents.runtime.v1.RequestPart",
+	"beam_agents.runtime.v1.StoredHeader", "beam_agents.runtime.v1.RequestPart", "beam_agents.runtime.v1.StoredUsage",
 }
 
 // languagePath is what another language wrote: the value of v1/NAME.txtpb.

@@ -46,6 +46,7 @@ var stages = []struct{ name, adds string }{
 	{"before_run_agent", runAgentNames},
 	{"release", ""},
 	{"before_stored_response", storedResponseNames},
+	{"before_stored_usage", storedUsageNames},
 }
 
 // runtimeNames is all that came with the runtime's own state.
@@ -93,6 +94,20 @@ const storedResponseNames = `
 	beam_agents.runtime.v1.RequestPart
 	beam_agents.runtime.v1.RequestPart.path
 	beam_agents.runtime.v1.RequestPart.digest`
+
+// storedUsageNames is all that came with what an answer says of itself.
+const storedUsageNames = `
+	beam_agents.runtime.v1.StoredResponse.usage
+	beam_agents.runtime.v1.StoredUsage
+	beam_agents.runtime.v1.StoredUsage.provider
+	beam_agents.runtime.v1.StoredUsage.response_model
+	beam_agents.runtime.v1.StoredUsage.response_id
+	beam_agents.runtime.v1.StoredUsage.finish_reasons
+	beam_agents.runtime.v1.StoredUsage.known
+	beam_agents.runtime.v1.StoredUsage.input_tokens
+	beam_agents.runtime.v1.StoredUsage.output_tokens
+	beam_agents.runtime.v1.StoredUsage.cache_read_input_tokens
+	beam_agents.runtime.v1.StoredUsage.cache_creation_input_tokens`
 
 // lacks is everything that a reader of the i-th stage does not know, in order.
 func lacks(i int) (names []string) {

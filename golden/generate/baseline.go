@@ -57,6 +57,8 @@ func history() []stage {
 		{"stored_response", []string{
 			runtimeName + "StoredResponse", runtimeName + "StoredHeader", runtimeName + "RequestPart",
 		}},
+		// What the answer says of itself.
+		{"stored_usage", []string{runtimeName + "StoredResponse.usage", runtimeName + "StoredUsage"}},
 	}
 }
 

@@ -245,6 +245,20 @@ func storedResponses() []blob {
 			},
 		},
 		{
+			name: "stored_response_usage", doc: "With what it says of itself.",
+			value: edit(storedResponse(), func(r *runtimepb.StoredResponse) {
+				r.Usage = &runtimepb.StoredUsage{
+					Provider: "openai", ResponseModel: "m", ResponseId: "chatcmpl-1", FinishReasons: []string{"stop"}, Known: true, InputTokens: 9, OutputTokens: 1,
+				}
+			}),
+		},
+		{
+			name: "stored_response_usage_extremes", doc: "The ends of every number of the usage.",
+			value: &runtimepb.StoredResponse{Usage: &runtimepb.StoredUsage{
+				FinishReasons: []string{"", "é"}, InputTokens: math.MaxInt64, OutputTokens: math.MinInt64, CacheReadInputTokens: -1, CacheCreationInputTokens: 1,
+			}},
+		},
+		{
 			name: "stored_response_newer", doc: "Fields of a newer schema, in a part too.",
 			value: withUnknown(edit(storedResponse(), func(r *runtimepb.StoredResponse) {
 				withUnknown(r.Request[1], varint(500, 42))

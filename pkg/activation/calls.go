@@ -63,11 +63,10 @@ func (s *stepper) countCalls(left modelcall.Left, tookMS int64) {
 			continue
 		}
 		s.count(LLMCalls)
-		if c.Usage.Known {
-			s.sample(Tokens, c.Usage.Input+c.Usage.Output)
-			s.sample(PromptTokens, c.Usage.Input)
-			s.sample(CompletionTokens, c.Usage.Output)
-		}
+		s.sampleTokens(c.Usage)
+	}
+	for _, u := range left.Broken {
+		s.sampleTokens(u)
 	}
 	if len(left.Calls) > 0 {
 		s.sample(LLMMS, spent)
@@ -78,6 +77,25 @@ func (s *stepper) countCalls(left modelcall.Left, tookMS int64) {
 	}
 	for range left.Diverged {
 		s.count(ReplayDivergences)
+	}
+}
+
+// modelCalls is how many calls a model has answered. What an earlier try of the same attempt
+// was answered counts, so that each try says the same.
+func modelCalls(left modelcall.Left) (n int64) {
+	for _, c := range left.Calls {
+		if !c.Hit {
+			n++
+		}
+	}
+	return n
+}
+
+func (s *stepper) sampleTokens(u modelcall.Usage) {
+	if u.Known {
+		s.sample(Tokens, u.Input+u.Output)
+		s.sample(PromptTokens, u.Input)
+		s.sample(CompletionTokens, u.Output)
 	}
 }
 

@@ -415,6 +415,9 @@ func (s *stepper) fail(a *attempt, f *Failure, staged agent.Staged) error {
 	if n := int64(len(staged.Intents)); n > 0 {
 		l.Position.Intents, l.Position.LastEvent = &n, pb.TraceEvent_INTENT_EMITTED.String()
 	}
+	if n := modelCalls(staged.Calls); n > 0 {
+		l.Position.ModelCalls = &n
+	}
 	if a.resumed {
 		l.Position.DeadlineMS = new(s.c.Continuation.GetDeadlineMs())
 	}

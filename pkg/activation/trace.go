@@ -155,6 +155,9 @@ func (s *stepper) traceError(seq, now int64, input [32]byte, l deadletter.Letter
 			attributes["beam_agents.failure.last_event"] = p.LastEvent
 			attributes["beam_agents.failure.staged_intents"] = strconv.FormatInt(*p.Intents, 10)
 		}
+		if p.ModelCalls != nil {
+			attributes["beam_agents.failure.llm_calls"] = strconv.FormatInt(*p.ModelCalls, 10)
+		}
 	}
 	// Only an activation that was suspended has emitted the span of its first attempt.
 	var parent [8]byte

@@ -157,6 +157,13 @@ func TestTokenBudgetIsADeadLetter(t *testing.T) {
 	if n := calls.Load(); n != 2 {
 		t.Errorf("%d calls", n)
 	}
+	if p := out.DeadLetter().Position; p.ModelCalls == nil || *p.ModelCalls != 2 {
+		t.Errorf("position %+v", p)
+	}
+	last := out.Traces[len(out.Traces)-1]
+	if last.GetAttributes()["beam_agents.failure.llm_calls"] != "2" {
+		t.Errorf("trace %v", last)
+	}
 }
 
 // The text of a failed request has the URL, and the URL a key.

@@ -65,8 +65,8 @@ type Calls struct {
 	err      error // of the budget
 	stateErr error
 	ended    bool
-	left     Left // what is counted on the way
-	secrets  []string
+	left     Left     // what is counted on the way
+	secrets  []string // each once
 }
 
 // Begin starts the model calls of an activation.
@@ -117,6 +117,8 @@ type Left struct {
 	Calls []Call // sorted by cache key
 	// NotStored counts responses that could not be stored: too long, or refused by a hook.
 	NotStored int
+	// Broken are the tokens of responses that were cut short, as far as they had told them.
+	Broken []Usage
 	// Diverged says which requests differ from those that an earlier try, or an attempt before
 	// the last suspension, has made in their place, and in what. One text for each.
 	Diverged []string
@@ -141,7 +143,7 @@ func (c *Calls) End() Left {
 		slices.SortFunc(c.left.Calls, func(a, b Call) int { return strings.Compare(a.Key, b.Key) })
 		c.left.Diverged = c.diverged()
 		slices.SortFunc(c.secrets, func(a, b string) int { return cmp.Or(len(b)-len(a), strings.Compare(a, b)) })
-		c.left.Secrets = slices.Compact(c.secrets)
+		c.left.Secrets = c.secrets
 	}
 	return c.left
 }
@@ -182,8 +184,8 @@ type turn struct {
 	settled bool
 }
 
-// admit lets a request in. The response is that of the cache or of the memo, if one has it.
-func (c *Calls) admit(id identity) (t *turn, found *response, err error) {
+// admit lets a request in. Stored is what the cache has of it, nil if it has nothing.
+func (c *Calls) admit(id identity) (t *turn, stored *runtimepb.StoredResponse, err error) {
 	base := id.key(0)
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -217,28 +219,46 @@ func (c *Calls) admit(id identity) (t *turn, found *response, err error) {
 	c.slots[base][n] = true
 	t = &turn{identity: id, calls: c, base: base, n: n, key: id.key(n), number: c.arrivals, startMS: c.Elapsed()}
 	c.arrivals++
-	if stored, ok := c.cache.Peek(t.key); ok {
+	if entry, ok := c.cache.Peek(t.key); ok {
 		m := new(runtimepb.StoredResponse)
-		if proto.Unmarshal(stored, m) == nil {
-			if r, err := openRecord(m, c.Hooks); err == nil {
-				return t, &r, nil
-			}
+		if proto.Unmarshal(entry, m) == nil {
+			return t, m, nil
 		}
 	}
 	return t, nil, nil
 }
 
-// remembered is what an earlier try of an activation was answered, nil if nothing was.
-func (t *turn) remembered() (*response, *record) {
+// found is the answer of a call.
+type found struct {
+	response
+
+	usage  Usage
+	record *record // of an earlier try
+	hit    bool    // from the cache
+}
+
+// find returns the answer that the cache has, or an earlier try was given, nil if there is
+// none. It is called without the lock: hooks are the agent's code.
+func (t *turn) find(stored *runtimepb.StoredResponse) *found {
+	if stored != nil {
+		if r, err := openRecord(stored, t.calls.Hooks); err == nil {
+			return &found{response: r, usage: storedUsage(stored.GetUsage(), t.model), hit: true}
+		}
+	}
 	rec := t.calls.Process.memo.get(t.calls.prefix + t.key)
 	if rec == nil {
-		return nil, nil
+		return nil
 	}
 	r, err := openRecord(rec.message, t.calls.Hooks)
 	if err != nil {
-		return nil, nil
+		return nil
 	}
-	return &r, rec
+	return &found{response: r, usage: storedUsage(rec.message.GetUsage(), t.model), record: rec}
+}
+
+// given is the answer of the model itself.
+func (t *turn) given(r response) found {
+	return found{response: r, usage: readUsage(r, t.model)}
 }
 
 // failed gives the repetition back.
@@ -253,14 +273,13 @@ func (t *turn) failed() {
 }
 
 // answered is the end of a call that has succeeded. The error is that of the budget.
-func (t *turn) answered(r response, rec *record, hit bool) error {
-	c := t.calls
-	usage := readUsage(r, t.model)
-	asked := !hit && rec == nil // the provider
-	if asked && len(r.body) <= MaxResponseBytes {
+func (t *turn) answered(f found) error {
+	c, rec := t.calls, f.record
+	asked := !f.hit && rec == nil // the provider
+	if asked && len(f.body) <= MaxResponseBytes {
 		var err error
 		// Without the lock: hooks are the agent's code.
-		if rec, err = newRecord(r, c.Seq, t.parts(), c.Hooks); err == nil {
+		if rec, err = newRecord(f, c.Seq, t.parts(), c.Hooks); err == nil {
 			c.Process.memo.put(c.prefix, c.try, t.key, rec)
 		}
 	}
@@ -280,12 +299,32 @@ func (t *turn) answered(r response, rec *record, hit bool) error {
 		c.misses = append(c.misses, miss{t.number, t.parts()})
 	}
 	c.done = append(c.done, Call{
-		Key: t.key, HTTP: t.http, Hit: hit, Usage: usage, Server: t.server, StartMS: t.startMS, DurationMS: c.Elapsed() - t.startMS,
+		Key: t.key, HTTP: t.http, Hit: f.hit, Usage: f.usage, Server: t.server, StartMS: t.startMS, DurationMS: c.Elapsed() - t.startMS,
 		record: rec, number: t.number,
 	})
-	c.tokens += usage.Input + usage.Output
+	c.charge(f.usage)
+	return c.err
+}
+
+// charge counts tokens. It is called with the lock.
+func (c *Calls) charge(u Usage) {
+	c.tokens += u.Input + u.Output
 	if c.err == nil && c.MaxTokens > 0 && c.tokens > c.MaxTokens {
 		c.err = fmt.Errorf("%w: %d tokens, the limit is %d", ErrTokenBudget, c.tokens, c.MaxTokens)
+	}
+}
+
+// broke gives the repetition back after a part of the response, whose tokens are charged if
+// the part has told them. The error is that of the budget.
+func (t *turn) broke(part response) error {
+	usage := readUsage(part, t.model)
+	t.failed()
+	c := t.calls
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if usage.Known && !c.ended {
+		c.left.Broken = append(c.left.Broken, usage)
+		c.charge(usage)
 	}
 	return c.err
 }
@@ -302,11 +341,23 @@ func (t *turn) notStored() error {
 	return c.err
 }
 
-// bound returns a context that ends with the activation, too.
-func (c *Calls) bound(ctx context.Context) (context.Context, context.CancelFunc) {
+// start waits until a call may be made. The end of the activation is the end of its context
+// and of its place among the calls in flight, whatever the agent and its code still do.
+func (c *Calls) start(ctx context.Context, host string) (_ context.Context, done func(), err error) {
 	ctx, cancel := context.WithCancel(ctx)
-	stop := context.AfterFunc(c.ctx, cancel)
-	return ctx, func() { stop(); cancel() }
+	stopWaiting := context.AfterFunc(c.ctx, cancel)
+	release, err := c.Process.acquire(ctx, host)
+	stopWaiting()
+	if err != nil {
+		cancel()
+		return nil, nil, c.endedOr(err)
+	}
+	end := sync.OnceFunc(func() {
+		release()
+		cancel()
+	})
+	stop := context.AfterFunc(c.ctx, end)
+	return ctx, func() { stop(); end() }, nil
 }
 
 // Request is a model call that is not made over HTTP. Messages, Tools and Params are
@@ -324,7 +375,7 @@ func (c *Calls) Call(ctx context.Context, r Request, model func(context.Context)
 	if err != nil {
 		return nil, "", err
 	}
-	t, found, err := c.admit(id)
+	t, stored, err := c.admit(id)
 	if err != nil {
 		return nil, "", err
 	}
@@ -332,32 +383,28 @@ func (c *Calls) Call(ctx context.Context, r Request, model func(context.Context)
 	if err := ctx.Err(); err != nil {
 		return nil, "", err
 	}
-	hit, rec := found != nil, (*record)(nil)
-	if !hit {
-		found, rec = t.remembered()
-	}
-	if found == nil {
+	answer := t.find(stored)
+	if answer == nil {
 		body, err := c.ask(ctx, model)
 		if err != nil {
 			return nil, "", c.endedOr(err)
 		}
-		found = &response{body: body}
+		answer = new(t.given(response{body: body}))
 	}
-	if err := t.answered(*found, rec, hit); err != nil {
+	if err := t.answered(*answer); err != nil {
 		return nil, "", err
 	}
-	return found.body, t.key, nil
+	return answer.body, t.key, nil
 }
 
 // ask calls the model when the process may.
 func (c *Calls) ask(ctx context.Context, model func(context.Context) ([]byte, error)) ([]byte, error) {
-	ctx, cancel := c.bound(ctx)
-	defer cancel()
-	if err := c.Process.acquire(ctx, ""); err != nil {
+	ctx, done, err := c.start(ctx, "")
+	if err != nil {
 		return nil, err
 	}
-	defer c.Process.release()
-	return model(ctx)
+	defer done()
+	return model(c.Process.lend(ctx))
 }
 
 // Client returns an HTTP client whose requests replay. Several goroutines may use it.

@@ -73,25 +73,35 @@ var defaultTransport = sync.OnceValue(func() http.RoundTripper {
 	return t
 })
 
-// acquire waits until a call to host may be made. The caller releases it.
-func (p *Process) acquire(ctx context.Context, host string) error {
-	for {
-		if err := p.waitFor(ctx, host); err != nil {
-			return err
-		}
-		select {
-		case p.slots <- struct{}{}:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-		if p.pause(host) <= 0 {
-			return nil
-		}
-		p.release() // paused in the meantime: the others must not wait for us
-	}
+// lentKey is the key of the slot of a call, which calls within it may take.
+type lentKey struct{ process *Process }
+
+// lend returns a context whose calls may take the slot of the call that they are part of.
+func (p *Process) lend(ctx context.Context) context.Context {
+	return context.WithValue(ctx, lentKey{p}, make(chan struct{}, 1))
 }
 
-func (p *Process) release() { <-p.slots }
+// acquire waits until a call to host may be made. The caller releases it.
+func (p *Process) acquire(ctx context.Context, host string) (release func(), err error) {
+	lent, _ := ctx.Value(lentKey{p}).(chan struct{}) // nil is never ready
+	for {
+		if err := p.waitFor(ctx, host); err != nil {
+			return nil, err
+		}
+		taken := p.slots
+		select {
+		case p.slots <- struct{}{}:
+		case lent <- struct{}{}:
+			taken = lent
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+		if p.pause(host) <= 0 {
+			return func() { <-taken }, nil
+		}
+		<-taken // paused in the meantime: the others must not wait for us
+	}
+}
 
 func (p *Process) waitFor(ctx context.Context, host string) error {
 	for {

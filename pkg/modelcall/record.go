@@ -51,7 +51,7 @@ type record struct {
 	content [sha256.Size]byte // of the body, for the comparison of what is too large to keep
 }
 
-func newRecord(r response, seq int64, parts []*runtimepb.RequestPart, hooks Hooks) (*record, error) {
+func newRecord(r found, seq int64, parts []*runtimepb.RequestPart, hooks Hooks) (*record, error) {
 	body := r.body
 	if hooks.Redact != nil {
 		var err error
@@ -61,6 +61,7 @@ func newRecord(r response, seq int64, parts []*runtimepb.RequestPart, hooks Hook
 	}
 	m := &runtimepb.StoredResponse{
 		Status: uint32(r.status), Body: bytes.Clone(body), BodyBytes: int64(len(body)), Seq: seq, Request: parts,
+		Usage: r.usage.stored(),
 	}
 	for _, name := range storedHeaders {
 		if v := r.header.Get(name); v != "" && len(v) <= maxHeaderValue && utf8.ValidString(v) {
@@ -90,7 +91,7 @@ func newRecord(r response, seq int64, parts []*runtimepb.RequestPart, hooks Hook
 
 var errUnreadable = errors.New("modelcall: a stored response cannot be read")
 
-// open returns the response of a record.
+// openRecord returns the response of a record.
 func openRecord(m *runtimepb.StoredResponse, hooks Hooks) (response, error) {
 	body := m.GetBody()
 	if m.GetSealed() {

@@ -2,12 +2,15 @@ package modelcall
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"io"
 	"mime"
 	"net/http"
+	"net/url"
+	"slices"
 	"strings"
 	"sync"
 )
@@ -42,80 +45,78 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	turn, found, err := c.admit(id)
+	turn, stored, err := c.admit(id)
 	if err != nil {
 		return nil, err
 	}
+	recorded := false
+	defer func() {
+		if !recorded { // also if the transport, which may be the agent's, panics
+			turn.failed()
+		}
+	}()
 	turn.http, turn.server = true, serverOf(req.URL)
 	if err := req.Context().Err(); err != nil {
-		turn.failed()
 		return nil, err
 	}
-	if found != nil {
-		if err := turn.answered(*found, nil, true); err != nil {
+	if answer := turn.find(stored); answer != nil {
+		if err := turn.answered(*answer); err != nil {
 			return nil, err
 		}
-		return found.http(req), nil
+		return answer.http(req), nil
 	}
-	if found, rec := turn.remembered(); found != nil {
-		if err := turn.answered(*found, rec, false); err != nil {
-			return nil, err
-		}
-		return found.http(req), nil
-	}
-	resp, err := c.send(req, bytes.NewReader(body), int64(len(body)))
+	resp, err := c.send(req, body, nil)
 	if err != nil {
-		turn.failed()
 		return nil, err
 	}
 	if resp.StatusCode < 200 || resp.StatusCode > 299 || resp.StatusCode == http.StatusPartialContent {
-		turn.failed()
 		return resp, nil
 	}
+	recorded = true
 	resp.Body = &recorder{body: resp.Body, resp: resp, turn: turn}
 	return resp, nil
 }
 
 // unrecorded makes a request that is not recorded.
-func (c *Calls) unrecorded(req *http.Request, body []byte, rest io.Reader) (*http.Response, error) {
+func (c *Calls) unrecorded(req *http.Request, body []byte, rest io.ReadCloser) (*http.Response, error) {
 	c.mu.Lock()
-	ended, err := c.ended, c.err
-	c.mu.Unlock()
-	switch {
-	case ended:
-		return nil, c.Ended
-	case err != nil:
-		return nil, err
-	case rest == nil:
-		return c.send(req, bytes.NewReader(body), int64(len(body)))
+	err := c.err
+	if c.ended {
+		err = c.Ended
 	}
-	return c.send(req, io.MultiReader(bytes.NewReader(body), rest), req.ContentLength)
+	c.mu.Unlock()
+	if err != nil {
+		if rest != nil {
+			_ = rest.Close()
+		}
+		return nil, err
+	}
+	return c.send(req, body, rest)
 }
 
 // send makes a request when the process may. The call is in flight until its body is read
-// or closed.
-func (c *Calls) send(req *http.Request, body io.Reader, length int64) (*http.Response, error) {
-	ctx, cancel := c.bound(req.Context())
+// or closed. Rest is what follows body, if it is not nil.
+func (c *Calls) send(req *http.Request, body []byte, rest io.ReadCloser) (*http.Response, error) {
 	host := req.URL.Host
-	if err := c.Process.acquire(ctx, host); err != nil {
-		cancel()
-		return nil, c.endedOr(err)
-	}
-	release := sync.OnceFunc(func() {
-		c.Process.release()
-		cancel()
-	})
-	out := req.Clone(ctx)
-	out.Body, out.ContentLength, out.GetBody = http.NoBody, length, nil
-	if length != 0 {
-		out.Body = io.NopCloser(body)
-		if r, ok := body.(*bytes.Reader); ok {
-			out.GetBody = func() (io.ReadCloser, error) {
-				again := *r
-				_, err := again.Seek(0, io.SeekStart)
-				return io.NopCloser(&again), err
-			}
+	ctx, release, err := c.start(req.Context(), host)
+	if err != nil {
+		if rest != nil {
+			_ = rest.Close()
 		}
+		return nil, err
+	}
+	out := req.Clone(ctx)
+	out.Body, out.ContentLength, out.GetBody = http.NoBody, int64(len(body)), nil
+	switch {
+	case rest != nil:
+		out.ContentLength = req.ContentLength
+		out.Body = struct {
+			io.Reader
+			io.Closer
+		}{io.MultiReader(bytes.NewReader(body), rest), rest}
+	case len(body) > 0:
+		out.Body = io.NopCloser(bytes.NewReader(body))
+		out.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
 	}
 	completed := false
 	defer func() {
@@ -129,6 +130,7 @@ func (c *Calls) send(req *http.Request, body io.Reader, length int64) (*http.Res
 	}
 	completed = true
 	c.Process.heed(host, resp)
+	c.noteLocation(resp.Header.Get("Location"))
 	resp.Request = req
 	resp.Body = &released{resp.Body, release}
 	return resp, nil
@@ -211,8 +213,10 @@ func (r *recorder) Read(p []byte) (int, error) {
 		}
 		return n, err
 	}
-	r.over = true
-	r.turn.failed()
+	if !r.over {
+		r.over = true
+		_ = r.turn.broke(r.part())
+	}
 	return n, r.turn.calls.endedOr(err)
 }
 
@@ -234,18 +238,24 @@ func (r *recorder) end(atEOF bool) error {
 	case r.long && atEOF:
 		r.err = r.turn.notStored()
 	case complete:
-		r.err = r.turn.answered(response{status: r.resp.StatusCode, header: r.resp.Header, body: body}, nil, false)
+		r.buf = body
+		r.err = r.turn.answered(r.turn.given(r.part()))
 	default:
-		r.turn.failed()
+		r.err = r.turn.broke(r.part())
 	}
 	r.buf = nil
 	return r.err
 }
 
+// part is what was read of the response.
+func (r *recorder) part() response {
+	return response{status: r.resp.StatusCode, header: r.resp.Header, body: r.buf}
+}
+
 // complete returns the body that was read, if all of it was.
 func (r *recorder) complete(atEOF bool) (body []byte, complete bool) {
 	length := r.resp.ContentLength
-	switch whole := atEOF || int64(len(r.buf)) == length; {
+	switch whole := atEOF && marksItsEnd(r.resp) || int64(len(r.buf)) == length; {
 	case r.long || atEOF && length >= 0 && int64(len(r.buf)) != length:
 		return nil, false
 	case r.resp.Header.Get("Content-Encoding") != "":
@@ -253,12 +263,26 @@ func (r *recorder) complete(atEOF bool) (body []byte, complete bool) {
 	case isEventStream(r.resp.Header):
 		return completeStream(r.buf, whole)
 	case isJSON(r.resp.Header):
-		// A decoder stops at the end of the value.
-		body := bytes.TrimRight(r.buf, " \t\r\n")
-		return body, json.Valid(body)
+		if whole {
+			return r.buf, len(r.buf) == 0 || json.Valid(r.buf)
+		}
+		// A decoder stops at the end of the value. A number does not show its end.
+		value := bytes.TrimRight(r.buf, " \t\r\n")
+		if !atEOF {
+			body = value
+		} else {
+			body = r.buf
+		}
+		return body, len(value) > 0 && bytes.IndexByte([]byte(`}]"`), value[len(value)-1]) >= 0 && json.Valid(value)
 	default:
 		return r.buf, whole
 	}
+}
+
+// marksItsEnd reports whether a body that is cut short is not taken for a whole one. That of
+// HTTP/1 without a length and without chunks ends where the connection does.
+func marksItsEnd(resp *http.Response) bool {
+	return resp.ProtoMajor != 1 || resp.ContentLength >= 0 || resp.Uncompressed || slices.Contains(resp.TransferEncoding, "chunked")
 }
 
 func mediaType(h http.Header) string {
@@ -285,6 +309,9 @@ var secretHeaders = []string{
 // minSecret is the length of the shortest text that is taken for a credential.
 const minSecret = 4
 
+// maxSecrets bounds the credentials of an activation that are remembered.
+const maxSecrets = 256
+
 // noteSecrets remembers the credentials of a request, so that no text shows them.
 func (c *Calls) noteSecrets(req *http.Request) {
 	var found []string
@@ -296,23 +323,62 @@ func (c *Calls) noteSecrets(req *http.Request) {
 			}
 		}
 	}
-	for name, values := range req.URL.Query() {
-		if isSecretParameter(name) {
-			found = append(found, values...)
+	for _, cookie := range req.Cookies() {
+		found = append(found, cookie.Value)
+	}
+	found = append(found, secretsOfQuery(req.URL.RawQuery)...)
+	if u := req.URL.User; u != nil {
+		password, _ := u.Password()
+		found = append(found, secretsOfUser(cmp.Or(password, u.Username()))...)
+	}
+	c.note(found)
+}
+
+// noteLocation remembers the credentials of a redirect, whose address may be in an error.
+func (c *Calls) noteLocation(location string) {
+	if location == "" {
+		return
+	}
+	address, query, _ := strings.Cut(location, "?")
+	query, _, _ = strings.Cut(query, "#")
+	found := secretsOfQuery(query)
+	_, host, _ := strings.Cut(address, "//")
+	host, _, _ = strings.Cut(host, "/")
+	if at := strings.LastIndexByte(host, '@'); at >= 0 {
+		name, password, _ := strings.Cut(host[:at], ":")
+		found = append(found, cmp.Or(password, name))
+	}
+	c.note(found)
+}
+
+// secretsOfQuery are the credentials in a query, as they stand there and decoded.
+func secretsOfQuery(query string) (found []string) {
+	for member := range strings.SplitSeq(query, "&") {
+		name, value, _ := strings.Cut(member, "=")
+		if decoded, err := url.QueryUnescape(name); err == nil {
+			name = decoded
+		}
+		if !isSecretParameter(name) {
+			continue
+		}
+		found = append(found, value)
+		if decoded, err := url.QueryUnescape(value); err == nil {
+			found = append(found, decoded)
 		}
 	}
-	for member := range strings.SplitSeq(req.URL.RawQuery, "&") { // as it stands in a text
-		if name, value, _ := strings.Cut(member, "="); isSecretParameter(name) {
-			found = append(found, value)
-		}
-	}
-	if password, ok := req.URL.User.Password(); ok {
-		found = append(found, password)
-	}
+	return found
+}
+
+// secretsOfUser are a password, or a name that stands for one, as it is and as an URL has it.
+func secretsOfUser(s string) []string {
+	return []string{s, url.User(s).String()}
+}
+
+func (c *Calls) note(found []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, v := range found {
-		if len(v) >= minSecret && len(c.secrets) < 64 {
+		if len(v) >= minSecret && len(c.secrets) < maxSecrets && !c.ended && !slices.Contains(c.secrets, v) {
 			c.secrets = append(c.secrets, v)
 		}
 	}

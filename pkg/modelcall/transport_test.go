@@ -145,9 +145,16 @@ func TestWhatIsRecorded(t *testing.T) {
 		recorded bool
 		calls    int64 // of the first activation; 0 is 1
 	}{
-		"JSON":                        {answer: jsonAnswer, do: readAll, recorded: true},
-		"GET":                         {answer: jsonAnswer, do: with(http.MethodGet, firstBytes(1<<20)), recorded: true},
-		"HEAD":                        {answer: jsonAnswer, do: with(http.MethodHead, firstBytes(1))},
+		"JSON":         {answer: jsonAnswer, do: readAll, recorded: true},
+		"GET":          {answer: jsonAnswer, do: with(http.MethodGet, firstBytes(1<<20)), recorded: true},
+		"HEAD":         {answer: jsonAnswer, do: with(http.MethodHead, firstBytes(1))},
+		"PUT":          {answer: jsonAnswer, do: with(http.MethodPut, firstBytes(1<<20)), recorded: true},
+		"DELETE":       {answer: jsonAnswer, do: with(http.MethodDelete, firstBytes(1<<20)), recorded: true},
+		"not modified": {answer: status(http.StatusNotModified), do: readAll},
+		"a number, half of it read": {answer: func(_ int64, w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			fmt.Fprint(w, `1234`)
+		}, do: with(http.MethodPost, firstBytes(2))},
 		"no content":                  {answer: status(http.StatusNoContent), do: readAll, recorded: true},
 		"a redirect that is followed": {answer: status(http.StatusTemporaryRedirect), do: readAll, calls: 2},
 		"an error of the request":     {answer: status(http.StatusBadRequest), do: readAll},

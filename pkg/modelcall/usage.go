@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	runtimepb "github.com/beamagents/beamagents-go/proto/beam_agents/runtime/v1"
 )
 
 // Usage is what a response says of itself, as far as it is one of these APIs: chat
@@ -90,6 +92,25 @@ func readUsage(r response, requestModel string) Usage {
 		}
 	}
 	return u
+}
+
+// stored is what a record keeps of a usage, nil if there is nothing.
+func (u Usage) stored() *runtimepb.StoredUsage {
+	if u.Provider == "" {
+		return nil
+	}
+	return &runtimepb.StoredUsage{
+		Provider: u.Provider, ResponseModel: u.ResponseModel, ResponseId: u.ResponseID, FinishReasons: u.FinishReasons, Known: u.Known,
+		InputTokens: u.Input, OutputTokens: u.Output, CacheReadInputTokens: u.CacheRead, CacheCreationInputTokens: u.CacheCreation,
+	}
+}
+
+func storedUsage(m *runtimepb.StoredUsage, requestModel string) Usage {
+	return Usage{
+		Provider: m.GetProvider(), RequestModel: clip(requestModel), ResponseModel: m.GetResponseModel(), ResponseID: m.GetResponseId(),
+		FinishReasons: m.GetFinishReasons(), Known: m.GetKnown(), Input: bound(m.GetInputTokens()), Output: bound(m.GetOutputTokens()),
+		CacheRead: bound(m.GetCacheReadInputTokens()), CacheCreation: bound(m.GetCacheCreationInputTokens()),
+	}
 }
 
 // decode reports whether a text is a JSON object of a known form, or nearly: a member of

@@ -98,34 +98,12 @@
 //
 // # Counters
 //
-// In the namespace [MetricsNamespace]: envelopes_parsed; envelopes_routed_event,
-// envelopes_routed_tool_result, envelopes_routed_approval,
-// envelopes_routed_export_request; intents_routed_tool, intents_routed_approval;
-// intents_signed; intents_encoded; intents_decoded; events_decoded, events_enveloped
-// and events_traced (those that EventsToTraces uses); errors_ followed by a reason of
-// package deadletter. A dead letter that came back as an input and failed again is counted
-// under the reason found now, though its record keeps the first one.
-//
-// VerifyIntents counts each intent under one name: intents_verified (its signature is
-// right), unsigned_intents_accepted (intent.ModePermissive), errors_unsigned_intent,
-// errors_bad_signature, errors_unknown_signing_key, or intents_not_verified
-// (intent.ModeOff).
-//
-// RunAgent counts activations (that took effect), agent_errors (activations that failed, and
-// suspensions that were dropped), inputs_rejected (that the agent called unusable),
-// intents_emitted, suspensions (each time that an agent suspends), timeouts (deadlines, and
-// expiries of all that was open), escalations, orphaned_results (answers that nobody waits
-// for), events_deferred, events_duplicate (dropped because of EventID), keys_cleared (by the
-// TTL), snapshots_exported, activations_abandoned (that ignored the end of their time) and
-// timers_without_state (that found no state, which Flink clears before the last timers of a
-// bounded input). It has the distributions activation_ms, of each attempt,
-// activations_in_flight, of those that run in the process when one begins, and memory_bytes,
-// of the values in a memory that a bundle has opened. The counter memory_evictions is of
-// entries that made room for others, and soft_cap_warnings, in the namespace
-// beam_agents.memory, of memories that have reached 768 KiB.
-//
-// ExportTraces counts in the namespace [ExportNamespace]. The table of all metrics is in
-// docs/metrics.md, and [WriteMetrics] prints those of a job.
+// The table of all counters and distributions is in docs/metrics.md, and [WriteMetrics]
+// prints those of a job. They are in the namespace [MetricsNamespace], and those of
+// ExportTraces in [ExportNamespace]. Each dead letter is counted as errors_ followed by a
+// reason of package deadletter. One that came back as an input and failed again is counted
+// under the reason found now, though its record keeps the first one. VerifyIntents counts
+// each intent under one name.
 //
 // # Limits
 //

@@ -306,7 +306,10 @@ type StoredResponse struct {
 	Seq int64 `protobuf:"varint,7,opt,name=seq,proto3" json:"seq,omitempty"`
 	// What the request was made of, so that a request that differs can be explained: a hash
 	// of each part. At most 64.
-	Request       []*RequestPart `protobuf:"bytes,8,rep,name=request,proto3" json:"request,omitempty"`
+	Request []*RequestPart `protobuf:"bytes,8,rep,name=request,proto3" json:"request,omitempty"`
+	// What the response says of itself, if it is of an API that is known. It is read before
+	// RedactResponse and SealResponse, and is stored in clear.
+	Usage         *StoredUsage `protobuf:"bytes,9,opt,name=usage,proto3" json:"usage,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -397,6 +400,122 @@ func (x *StoredResponse) GetRequest() []*RequestPart {
 	return nil
 }
 
+func (x *StoredResponse) GetUsage() *StoredUsage {
+	if x != nil {
+		return x.Usage
+	}
+	return nil
+}
+
+type StoredUsage struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Provider      string                 `protobuf:"bytes,1,opt,name=provider,proto3" json:"provider,omitempty"`
+	ResponseModel string                 `protobuf:"bytes,2,opt,name=response_model,json=responseModel,proto3" json:"response_model,omitempty"`
+	ResponseId    string                 `protobuf:"bytes,3,opt,name=response_id,json=responseId,proto3" json:"response_id,omitempty"`
+	FinishReasons []string               `protobuf:"bytes,4,rep,name=finish_reasons,json=finishReasons,proto3" json:"finish_reasons,omitempty"`
+	// The response tells its tokens. Input tokens include those of the provider's cache.
+	Known                    bool  `protobuf:"varint,5,opt,name=known,proto3" json:"known,omitempty"`
+	InputTokens              int64 `protobuf:"varint,6,opt,name=input_tokens,json=inputTokens,proto3" json:"input_tokens,omitempty"`
+	OutputTokens             int64 `protobuf:"varint,7,opt,name=output_tokens,json=outputTokens,proto3" json:"output_tokens,omitempty"`
+	CacheReadInputTokens     int64 `protobuf:"varint,8,opt,name=cache_read_input_tokens,json=cacheReadInputTokens,proto3" json:"cache_read_input_tokens,omitempty"`
+	CacheCreationInputTokens int64 `protobuf:"varint,9,opt,name=cache_creation_input_tokens,json=cacheCreationInputTokens,proto3" json:"cache_creation_input_tokens,omitempty"`
+	unknownFields            protoimpl.UnknownFields
+	sizeCache                protoimpl.SizeCache
+}
+
+func (x *StoredUsage) Reset() {
+	*x = StoredUsage{}
+	mi := &file_beam_agents_runtime_v1_control_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StoredUsage) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StoredUsage) ProtoMessage() {}
+
+func (x *StoredUsage) ProtoReflect() protoreflect.Message {
+	mi := &file_beam_agents_runtime_v1_control_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StoredUsage.ProtoReflect.Descriptor instead.
+func (*StoredUsage) Descriptor() ([]byte, []int) {
+	return file_beam_agents_runtime_v1_control_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *StoredUsage) GetProvider() string {
+	if x != nil {
+		return x.Provider
+	}
+	return ""
+}
+
+func (x *StoredUsage) GetResponseModel() string {
+	if x != nil {
+		return x.ResponseModel
+	}
+	return ""
+}
+
+func (x *StoredUsage) GetResponseId() string {
+	if x != nil {
+		return x.ResponseId
+	}
+	return ""
+}
+
+func (x *StoredUsage) GetFinishReasons() []string {
+	if x != nil {
+		return x.FinishReasons
+	}
+	return nil
+}
+
+func (x *StoredUsage) GetKnown() bool {
+	if x != nil {
+		return x.Known
+	}
+	return false
+}
+
+func (x *StoredUsage) GetInputTokens() int64 {
+	if x != nil {
+		return x.InputTokens
+	}
+	return 0
+}
+
+func (x *StoredUsage) GetOutputTokens() int64 {
+	if x != nil {
+		return x.OutputTokens
+	}
+	return 0
+}
+
+func (x *StoredUsage) GetCacheReadInputTokens() int64 {
+	if x != nil {
+		return x.CacheReadInputTokens
+	}
+	return 0
+}
+
+func (x *StoredUsage) GetCacheCreationInputTokens() int64 {
+	if x != nil {
+		return x.CacheCreationInputTokens
+	}
+	return 0
+}
+
 type StoredHeader struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
@@ -407,7 +526,7 @@ type StoredHeader struct {
 
 func (x *StoredHeader) Reset() {
 	*x = StoredHeader{}
-	mi := &file_beam_agents_runtime_v1_control_proto_msgTypes[3]
+	mi := &file_beam_agents_runtime_v1_control_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -419,7 +538,7 @@ func (x *StoredHeader) String() string {
 func (*StoredHeader) ProtoMessage() {}
 
 func (x *StoredHeader) ProtoReflect() protoreflect.Message {
-	mi := &file_beam_agents_runtime_v1_control_proto_msgTypes[3]
+	mi := &file_beam_agents_runtime_v1_control_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -432,7 +551,7 @@ func (x *StoredHeader) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoredHeader.ProtoReflect.Descriptor instead.
 func (*StoredHeader) Descriptor() ([]byte, []int) {
-	return file_beam_agents_runtime_v1_control_proto_rawDescGZIP(), []int{3}
+	return file_beam_agents_runtime_v1_control_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *StoredHeader) GetName() string {
@@ -462,7 +581,7 @@ type RequestPart struct {
 
 func (x *RequestPart) Reset() {
 	*x = RequestPart{}
-	mi := &file_beam_agents_runtime_v1_control_proto_msgTypes[4]
+	mi := &file_beam_agents_runtime_v1_control_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -474,7 +593,7 @@ func (x *RequestPart) String() string {
 func (*RequestPart) ProtoMessage() {}
 
 func (x *RequestPart) ProtoReflect() protoreflect.Message {
-	mi := &file_beam_agents_runtime_v1_control_proto_msgTypes[4]
+	mi := &file_beam_agents_runtime_v1_control_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -487,7 +606,7 @@ func (x *RequestPart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RequestPart.ProtoReflect.Descriptor instead.
 func (*RequestPart) Descriptor() ([]byte, []int) {
-	return file_beam_agents_runtime_v1_control_proto_rawDescGZIP(), []int{4}
+	return file_beam_agents_runtime_v1_control_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *RequestPart) GetPath() string {
@@ -535,7 +654,7 @@ const file_beam_agents_runtime_v1_control_proto_rawDesc = "" +
 	"drainNowMs\"d\n" +
 	"\rDeferredEvent\x12\x18\n" +
 	"\aarrival\x18\x01 \x01(\x03R\aarrival\x129\n" +
-	"\benvelope\x18\x02 \x01(\v2\x1d.beam_agents.v1.AgentEnvelopeR\benvelope\"\xa0\x02\n" +
+	"\benvelope\x18\x02 \x01(\v2\x1d.beam_agents.v1.AgentEnvelopeR\benvelope\"\xdb\x02\n" +
 	"\x0eStoredResponse\x12\x16\n" +
 	"\x06status\x18\x01 \x01(\rR\x06status\x12>\n" +
 	"\aheaders\x18\x02 \x03(\v2$.beam_agents.runtime.v1.StoredHeaderR\aheaders\x12\x12\n" +
@@ -545,7 +664,19 @@ const file_beam_agents_runtime_v1_control_proto_rawDesc = "" +
 	"\n" +
 	"body_bytes\x18\x06 \x01(\x03R\tbodyBytes\x12\x10\n" +
 	"\x03seq\x18\a \x01(\x03R\x03seq\x12=\n" +
-	"\arequest\x18\b \x03(\v2#.beam_agents.runtime.v1.RequestPartR\arequest\"8\n" +
+	"\arequest\x18\b \x03(\v2#.beam_agents.runtime.v1.RequestPartR\arequest\x129\n" +
+	"\x05usage\x18\t \x01(\v2#.beam_agents.runtime.v1.StoredUsageR\x05usage\"\xec\x02\n" +
+	"\vStoredUsage\x12\x1a\n" +
+	"\bprovider\x18\x01 \x01(\tR\bprovider\x12%\n" +
+	"\x0eresponse_model\x18\x02 \x01(\tR\rresponseModel\x12\x1f\n" +
+	"\vresponse_id\x18\x03 \x01(\tR\n" +
+	"responseId\x12%\n" +
+	"\x0efinish_reasons\x18\x04 \x03(\tR\rfinishReasons\x12\x14\n" +
+	"\x05known\x18\x05 \x01(\bR\x05known\x12!\n" +
+	"\finput_tokens\x18\x06 \x01(\x03R\vinputTokens\x12#\n" +
+	"\routput_tokens\x18\a \x01(\x03R\foutputTokens\x125\n" +
+	"\x17cache_read_input_tokens\x18\b \x01(\x03R\x14cacheReadInputTokens\x12=\n" +
+	"\x1bcache_creation_input_tokens\x18\t \x01(\x03R\x18cacheCreationInputTokens\"8\n" +
 	"\fStoredHeader\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value\"9\n" +
@@ -565,28 +696,30 @@ func file_beam_agents_runtime_v1_control_proto_rawDescGZIP() []byte {
 	return file_beam_agents_runtime_v1_control_proto_rawDescData
 }
 
-var file_beam_agents_runtime_v1_control_proto_msgTypes = make([]protoimpl.MessageInfo, 5)
+var file_beam_agents_runtime_v1_control_proto_msgTypes = make([]protoimpl.MessageInfo, 6)
 var file_beam_agents_runtime_v1_control_proto_goTypes = []any{
 	(*KeyControl)(nil),       // 0: beam_agents.runtime.v1.KeyControl
 	(*DeferredEvent)(nil),    // 1: beam_agents.runtime.v1.DeferredEvent
 	(*StoredResponse)(nil),   // 2: beam_agents.runtime.v1.StoredResponse
-	(*StoredHeader)(nil),     // 3: beam_agents.runtime.v1.StoredHeader
-	(*RequestPart)(nil),      // 4: beam_agents.runtime.v1.RequestPart
-	(*v1.Continuation)(nil),  // 5: beam_agents.v1.Continuation
-	(*v1.ToolIntent)(nil),    // 6: beam_agents.v1.ToolIntent
-	(*v1.AgentEnvelope)(nil), // 7: beam_agents.v1.AgentEnvelope
+	(*StoredUsage)(nil),      // 3: beam_agents.runtime.v1.StoredUsage
+	(*StoredHeader)(nil),     // 4: beam_agents.runtime.v1.StoredHeader
+	(*RequestPart)(nil),      // 5: beam_agents.runtime.v1.RequestPart
+	(*v1.Continuation)(nil),  // 6: beam_agents.v1.Continuation
+	(*v1.ToolIntent)(nil),    // 7: beam_agents.v1.ToolIntent
+	(*v1.AgentEnvelope)(nil), // 8: beam_agents.v1.AgentEnvelope
 }
 var file_beam_agents_runtime_v1_control_proto_depIdxs = []int32{
-	5, // 0: beam_agents.runtime.v1.KeyControl.continuation:type_name -> beam_agents.v1.Continuation
-	6, // 1: beam_agents.runtime.v1.KeyControl.pending:type_name -> beam_agents.v1.ToolIntent
-	7, // 2: beam_agents.runtime.v1.DeferredEvent.envelope:type_name -> beam_agents.v1.AgentEnvelope
-	3, // 3: beam_agents.runtime.v1.StoredResponse.headers:type_name -> beam_agents.runtime.v1.StoredHeader
-	4, // 4: beam_agents.runtime.v1.StoredResponse.request:type_name -> beam_agents.runtime.v1.RequestPart
-	5, // [5:5] is the sub-list for method output_type
-	5, // [5:5] is the sub-list for method input_type
-	5, // [5:5] is the sub-list for extension type_name
-	5, // [5:5] is the sub-list for extension extendee
-	0, // [0:5] is the sub-list for field type_name
+	6, // 0: beam_agents.runtime.v1.KeyControl.continuation:type_name -> beam_agents.v1.Continuation
+	7, // 1: beam_agents.runtime.v1.KeyControl.pending:type_name -> beam_agents.v1.ToolIntent
+	8, // 2: beam_agents.runtime.v1.DeferredEvent.envelope:type_name -> beam_agents.v1.AgentEnvelope
+	4, // 3: beam_agents.runtime.v1.StoredResponse.headers:type_name -> beam_agents.runtime.v1.StoredHeader
+	5, // 4: beam_agents.runtime.v1.StoredResponse.request:type_name -> beam_agents.runtime.v1.RequestPart
+	3, // 5: beam_agents.runtime.v1.StoredResponse.usage:type_name -> beam_agents.runtime.v1.StoredUsage
+	6, // [6:6] is the sub-list for method output_type
+	6, // [6:6] is the sub-list for method input_type
+	6, // [6:6] is the sub-list for extension type_name
+	6, // [6:6] is the sub-list for extension extendee
+	0, // [0:6] is the sub-list for field type_name
 }
 
 func init() { file_beam_agents_runtime_v1_control_proto_init() }
@@ -600,7 +733,7 @@ func file_beam_agents_runtime_v1_control_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_beam_agents_runtime_v1_control_proto_rawDesc), len(file_beam_agents_runtime_v1_control_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   5,
+			NumMessages:   6,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
