@@ -117,6 +117,8 @@ type Left struct {
 	Calls []Call // sorted by cache key
 	// NotStored counts responses that could not be stored: too long, or refused by a hook.
 	NotStored int
+	// Evicted counts the stored responses that were evicted for these. Set by [Left.Commit].
+	Evicted int
 	// Diverged says which requests differ from those that an earlier try, or an attempt before
 	// the last suspension, has made in their place, and in what. One text for each.
 	Diverged []string
@@ -163,6 +165,7 @@ func (l *Left) Commit(c *replay.Cache) error {
 			return fmt.Errorf("modelcall: %w", err)
 		}
 		call.Differs = stored.Differs
+		l.Evicted += stored.Evicted
 	}
 	return nil
 }
