@@ -37,7 +37,7 @@ test: ## Run all tests with the race detector, then each fuzz target for 5 secon
 	@# Counts of allocations mean nothing under the race detector.
 	go test -run Alloc ./pkg/canonjson ./pkg/coders ./pkg/intent
 	go -C tools test ./ratios
-	go -C examples/triage test -race ./...
+	go -C examples/triage test ./...
 	@$(MAKE) --no-print-directory fuzz
 
 .PHONY: test-contrib
@@ -96,6 +96,7 @@ test-flink: ## Crash jobs on a Flink cluster, which the tests start from Maven a
 	go test -tags flink -count=1 -timeout 15m -parallel 4 ./internal/flinktest/jobs
 	go test -tags flink -count=1 -timeout 15m -run '^TestFlink' ./pkg/transforms
 	go test -tags flink -count=1 -timeout 15m -parallel 4 ./pkg/compat/graph/upgrade
+	go -C examples/triage test -tags flink -count=1 -timeout 15m -run '^TestDemo' ./flinkdemo
 
 SOAKRUNS ?= 10
 .PHONY: soak-flink
@@ -148,7 +149,7 @@ check-generated: $(BIN)/buf $(BIN)/protoc-gen-go $(BIN)/protoc-gen-go-vtproto ##
 lint: $(BIN)/buf $(BIN)/golangci-lint ## Lint Go and the .proto files.
 	$(BIN)/buf lint
 	$(BIN)/golangci-lint run $(GO_PACKAGES)
-	@for mod in contrib/*/go.mod; do \
+	@for mod in contrib/*/go.mod examples/triage/go.mod; do \
 		echo "lint $${mod%/go.mod}"; \
 		(cd "$${mod%/go.mod}" && $(BIN)/golangci-lint run ./...); \
 	done

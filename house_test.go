@@ -79,15 +79,15 @@ func place(importPath string) int {
 
 // listed is what go list tells of a package.
 type listed struct {
-	ImportPath, Name                         string
-	Imports, Deps, TestImports, XTestImports []string
+	ImportPath, Name                                  string
+	GoFiles, Imports, Deps, TestImports, XTestImports []string
 }
 
 func listPackages(t *testing.T) []listed {
 	t.Helper()
 	var stderr bytes.Buffer
 	// With the tag, so that the files of the long tests are read, too.
-	cmd := exec.Command("go", "list", "-tags=soak", "-json=ImportPath,Name,Imports,Deps,TestImports,XTestImports", "./...")
+	cmd := exec.Command("go", "list", "-tags=soak", "-json=ImportPath,Name,GoFiles,Imports,Deps,TestImports,XTestImports", "./...")
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
 	if err != nil {

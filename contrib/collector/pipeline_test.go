@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"maps"
 	"net"
+	"os"
+	"os/exec"
 	"slices"
 	"strconv"
 	"strings"
@@ -70,6 +72,21 @@ func TestCollectorReceivesTheTracesOfAJob(t *testing.T) {
 				t.Errorf("a second run sends (-first +second):\n%s", diff)
 			}
 		})
+	}
+}
+
+// The examples export when the environment names a collector.
+func TestExamplesExport(t *testing.T) {
+	for example, want := range map[string]string{"quickstart": "request_approval refund", "events": "execute_tool bash"} {
+		address, sink := collect(t, http)
+		cmd := exec.Command("go", "run", "./examples/"+example, "--input", "examples/"+example+"/sample/sample.jsonl", "--out", t.TempDir())
+		cmd.Dir, cmd.Env = "../..", append(os.Environ(), exportTo(http, address)...)
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%s: %v\n%s", example, err, out)
+		}
+		if !slices.ContainsFunc(spansOf(sink), func(r received) bool { return r.span.Name() == want }) {
+			t.Errorf("%s has not sent a span %q", example, want)
+		}
 	}
 }
 

@@ -107,13 +107,26 @@ func build(s beam.Scope, input, out, exporter string) {
 	})
 }
 
-// exporter names where the traces go: to a collector, if the flag or the environment asks
-// for it. OTEL_EXPORTER_OTLP_ENDPOINT and its kin say which one.
+// exporter names where the traces go: to the collector that OTEL_EXPORTER_OTLP_ENDPOINT says,
+// or with --otlp to one on this machine.
 func exporter(otlp bool) string {
-	if otlp || os.Getenv("OTEL_EXPORTER_OTLP_ENDPOINT") != "" {
+	const endpoint = "OTEL_EXPORTER_OTLP_ENDPOINT"
+	switch {
+	case os.Getenv(endpoint) != "":
 		return "otlp"
+	case !otlp:
+		return "none"
 	}
-	return "none"
+	// Without a URL the exporters ask for TLS, and a local collector has none. The embedded
+	// runner's worker is this process.
+	url := "http://localhost:4318"
+	if os.Getenv("OTEL_EXPORTER_OTLP_PROTOCOL") == "grpc" {
+		url = "http://localhost:4317"
+	}
+	if err := os.Setenv(endpoint, url); err != nil {
+		panic(err) // the name and the value are good
+	}
+	return "otlp"
 }
 
 // quietEnd leaves out what the SDK now and then says at the end of a job, when the

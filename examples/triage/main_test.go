@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/log"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/testing/ptest"
 	"github.com/google/go-cmp/cmp"
 )
@@ -19,6 +20,7 @@ func TestMain(m *testing.M) {
 		main()
 		os.Exit(0)
 	}
+	log.LogLevel = "warn"
 	ptest.MainWithDefault(m, "prism")
 }
 

@@ -110,19 +110,21 @@ func (l *linter) fromImpulse(t *Transform, seen map[string]bool) bool {
 }
 
 const (
+	addsOnce    = "Beam Go SDK 2.77.0, core/runtime/exec: what a call writes to a cell without state is not part of what the same call reads (docs/sdk.md has a program)"
+	asStock     = "as flink: agents-flink changes the ids and the options of a job, and not what Flink does with it"
 	prismSource = "Beam Go SDK 2.77.0, Prism"
 )
 
 var lintRules = []kindRule{
 	{StatefulSideInput, Rule{
 		"a transform with state or timers has a side input",
-		inferred(NoEffect, "Beam's capability matrix"), ranAs(NeverCheckpoints, "streaming; without a consumer in another stage the step is not in the job at all"),
-		ranAs(Refuses, "pkg/runners/flink refuses it at submission"), inferred(NoEffect, prismSource),
+		inferred(NoEffect, "Beam's capability matrix"), ranAs(NeverCheckpoints, "of a streaming job with a step behind it in another stage"),
+		verified(Refuses, "pkg/runners/flink: it refuses such a streaming job before it submits it"), inferred(NoEffect, prismSource),
 		"bring what the side input holds into the main input, by a GroupByKey or a CoGroupByKey, or read it in Setup",
 	}},
 	{SharedInput, Rule{
 		"a transform that keeps state reads what other transforms read",
-		inferred(NoEffect, dataflowNames), ranAs(LosesState, "when a reader is added or removed by an update"),
+		inferred(NoEffect, dataflowNames), ranAs(LosesState, "after an update that adds a reader without state"),
 		verified(NoEffect, agentsIDs+", and each transform that keeps state has an input of its own"), inferred(NoEffect, prismSource),
 		ownInput,
 	}},
@@ -135,14 +137,14 @@ var lintRules = []kindRule{
 	{MapState, Rule{
 		"a cell is a map, a set or an ordered list",
 		verified(Refuses, "Beam's capability matrix (apache/beam pull request 32915): MapState and SetState are not supported with Runner v2, which Go pipelines use"),
-		ranAs(FailsForever, "the bundle fails"), ranAs(FailsForever, "the bundle fails"),
+		ranAs(FailsForever, "the first access to a map fails the bundle"), inferred(FailsForever, asStock),
 		verified(Misreads, prismSource+": Map.Clear does nothing"),
 		"use one value cell with a message that holds the entries, such as state.Memory",
 	}},
 	{CombiningState, Rule{
 		"a cell combines: several Add in one call on a key without state store the last one alone",
-		verified(LosesState, "Beam Go SDK 2.77.0, core/state"), verified(LosesState, "Beam Go SDK 2.77.0, core/state"),
-		verified(LosesState, "Beam Go SDK 2.77.0, core/state"), verified(LosesState, "Beam Go SDK 2.77.0, core/state"),
+		verified(LosesState, addsOnce), verified(LosesState, addsOnce),
+		verified(LosesState, addsOnce), verified(LosesState, addsOnce),
 		"use a value cell: read it, add, write it once",
 	}},
 	{TimerFamilies, Rule{
@@ -152,7 +154,7 @@ var lintRules = []kindRule{
 	}},
 	{ImpulseTimers, Rule{
 		"processing-time timers in a transform whose elements all come from an Impulse: its watermark is the maximum, so the window counts as expired",
-		inferred(NoEffect, timersByID), ran(LosesTimers), ran(LosesTimers), inferred(NoEffect, prismSource),
+		inferred(NoEffect, timersByID), ran(LosesTimers), inferred(LosesTimers, asStock), inferred(NoEffect, prismSource),
 		"use event-time timers, or a splittable source that holds its watermark",
 	}},
 }

@@ -13,6 +13,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -31,7 +32,7 @@ func main() {
 	out := flag.String("out", "", "folder for the outputs")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := demo(ctx, *program, *input, *out)
+	err := demo(ctx, *program, *input, *out, os.Stdout)
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "flinkdemo:", err)
@@ -39,7 +40,8 @@ func main() {
 	}
 }
 
-func demo(ctx context.Context, program, input, out string) (err error) {
+// demo writes to w what the program prints.
+func demo(ctx context.Context, program, input, out string, w io.Writer) (err error) {
 	// The workers run in another folder.
 	for _, path := range []*string{&program, &input, &out} {
 		if *path, err = filepath.Abs(*path); err != nil {
@@ -57,8 +59,8 @@ func demo(ctx context.Context, program, input, out string) (err error) {
 	cmd := exec.CommandContext(ctx, program, "--input", input, "--out", out, "--latency", "100ms",
 		"--runner", "agents-flink", "--endpoint", cluster.Endpoint, "--environment_type", "PROCESS",
 		"--flink_master", strings.TrimPrefix(string(cluster.REST), "http://"), "--job_name", name,
-		"--parallelism", "2", "--flink_checkpoint_interval", "1s") //nolint:gosec // the program of the flag
-	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+		"--parallelism", "2", "--flink_checkpoint_interval", "2s") //nolint:gosec // the program of the flag
+	cmd.Stdout, cmd.Stderr = w, os.Stderr
 	if err := cmd.Start(); err != nil {
 		return err
 	}

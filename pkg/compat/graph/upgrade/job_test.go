@@ -26,6 +26,7 @@ import (
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/core/state"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/core/timers"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/io/rtrackers/offsetrange"
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"
 )
 
 func init() {
@@ -41,8 +42,8 @@ func init() {
 	for _, t := range []reflect.Type{reflect.TypeFor[stepFn](), reflect.TypeFor[renamedStepFn](), reflect.TypeFor[cellsFn](), reflect.TypeFor[renamedCellsFn]()} {
 		runtime.RegisterType(t)
 	}
-	beam.RegisterType(reflect.TypeFor[totalFn]())
-	beam.RegisterType(reflect.TypeFor[largestFn]())
+	register.Function2x1(total) // combining cells take no function that is not registered so
+	register.Function2x1(largest)
 	for _, f := range []any{pass, passOther, swallow} {
 		beam.RegisterFunction(f)
 	}
@@ -193,9 +194,9 @@ func (c cell) made() any {
 	case "map":
 		return state.MakeMapState[string, int64](c.ID)
 	case "sum":
-		return state.MakeCombiningState[int64, int64, int64](c.ID, totalFn{})
+		return state.MakeCombiningState[int64, int64, int64](c.ID, total)
 	case "max":
-		return state.MakeCombiningState[int64, int64, int64](c.ID, largestFn{})
+		return state.MakeCombiningState[int64, int64, int64](c.ID, largest)
 	}
 	panic("no cell of " + c.Of)
 }
@@ -561,27 +562,9 @@ func (*bothFn) ProcessElement(_ []byte, command string, emit func(string)) { emi
 
 func (*bothFn) MergeAccumulators(a, b string) string { return max(a, b) }
 
-// totalFn and largestFn are the functions of combining cells. The SDK's cells need all of
-// the methods.
-type totalFn struct{}
+func total(a, b int64) int64 { return a + b }
 
-func (totalFn) CreateAccumulator() int64 { return 0 }
-
-func (totalFn) AddInput(a, b int64) int64 { return a + b }
-
-func (totalFn) MergeAccumulators(a, b int64) int64 { return a + b }
-
-func (totalFn) ExtractOutput(a int64) int64 { return a }
-
-type largestFn struct{}
-
-func (largestFn) CreateAccumulator() int64 { return 0 }
-
-func (largestFn) AddInput(a, b int64) int64 { return max(a, b) }
-
-func (largestFn) MergeAccumulators(a, b int64) int64 { return max(a, b) }
-
-func (largestFn) ExtractOutput(a int64) int64 { return a }
+func largest(a, b int64) int64 { return max(a, b) }
 
 // keyFn makes a key and a value of these types of an element "key command".
 type keyFn struct{ Key, Value, Prefix string }
