@@ -121,6 +121,9 @@ func (s *stepper) commitCalls(left *modelcall.Left, cache func() *replay.Cache) 
 			s.count(ReplayDifferences)
 		}
 	}
+	for range left.Evicted {
+		s.count(LLMCacheEvictions)
+	}
 	return nil
 }
 

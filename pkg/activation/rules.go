@@ -150,18 +150,19 @@ const (
 	KeysCleared     = "keys_cleared"
 	SnapshotsTaken  = "snapshots_exported"
 
-	LLMCalls          = "llm_calls"          // that a provider has answered
-	LLMCacheHits      = "llm_cache_hits"     // answered from the replay cache
-	LLMNotStored      = "llm_not_stored"     // answered, and not recorded
-	ReplayDivergences = "replay_divergences" // requests that differ from what was recorded
-	ReplayDifferences = "replay_differences" // responses that differ from a stored digest
+	LLMCalls          = "llm_calls"           // that a provider has answered
+	LLMCacheHits      = "llm_cache_hits"      // answered from the replay cache
+	LLMNotStored      = "llm_not_stored"      // answered, and not recorded
+	LLMCacheEvictions = "llm_cache_evictions" // stored responses that made room for others
+	ReplayDivergences = "replay_divergences"  // requests that differ from what was recorded
+	ReplayDifferences = "replay_differences"  // responses that differ from a stored digest
 )
 
 // Counters are the names of all counters, in order.
 func Counters() []string {
 	return []string{
 		Activations, AgentErrors, Escalations, EventsDeferred, EventsDuplicate, InputsRejected, IntentsEmitted,
-		KeysCleared, LLMCacheHits, LLMCalls, LLMNotStored, OrphanedResults, ReplayDifferences, ReplayDivergences,
+		KeysCleared, LLMCacheEvictions, LLMCacheHits, LLMCalls, LLMNotStored, OrphanedResults, ReplayDifferences, ReplayDivergences,
 		SnapshotsTaken, Suspensions, Timeouts,
 	}
 }

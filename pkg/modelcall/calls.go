@@ -119,6 +119,8 @@ type Left struct {
 	NotStored int
 	// Broken are the tokens of responses that were cut short, as far as they had told them.
 	Broken []Usage
+	// Evicted counts the stored responses that were evicted for these. Set by [Left.Commit].
+	Evicted int
 	// Diverged says which requests differ from those that an earlier try, or an attempt before
 	// the last suspension, has made in their place, and in what. One text for each.
 	Diverged []string
@@ -165,6 +167,7 @@ func (l *Left) Commit(c *replay.Cache) error {
 			return fmt.Errorf("modelcall: %w", err)
 		}
 		call.Differs = stored.Differs
+		l.Evicted += stored.Evicted
 	}
 	return nil
 }

@@ -129,9 +129,11 @@ func (m *model) put(key string, response []byte) (stored replay.Stored, err erro
 	m.entries = append(m.entries, e)
 	for len(m.entries) > 64 {
 		m.entries = m.entries[1:]
+		stored.Evicted++
 	}
 	for len(m.entries) > 1 && m.size() > 102_400 {
 		m.entries = m.entries[1:]
+		stored.Evicted++
 	}
 	return stored, nil
 }

@@ -95,6 +95,8 @@ type Stored struct {
 	// what was derived from the first may not agree with the second. To be counted and
 	// traced; it is no error.
 	Differs bool
+	// Evicted is how many other entries had to go although they had not expired.
+	Evicted int
 }
 
 // New opens a blob, of the current schema version, at nowMS. It takes the blob over;
@@ -235,10 +237,12 @@ func (c *Cache) PutRecord(key string, response []byte, content [sha256.Size]byte
 		return true
 	})
 	entries = append(entries, e)
+	held := len(entries)
 	c.setEntries(slices.Delete(entries, 0, max(0, len(entries)-MaxEntries)))
 	for len(c.blob.Entries) > 1 && c.BlobBytes() > MaxBlobBytes {
 		c.setEntries(slices.Delete(c.blob.Entries, 0, 1))
 	}
+	stored.Evicted = held - len(c.blob.Entries)
 	c.changes++
 	return stored, nil
 }

@@ -385,10 +385,14 @@ func TestPutKeys(t *testing.T) {
 func TestCaps(t *testing.T) {
 	c := replay.New(nil, t0)
 	for i := range replay.MaxEntries {
-		put(t, c, fmt.Sprint(i), "x")
+		if got := put(t, c, fmt.Sprint(i), "x"); got.Evicted != 0 {
+			t.Fatalf("entry %d has evicted %d", i, got.Evicted)
+		}
 	}
 	c.Get("0")
-	put(t, c, "new", "x")
+	if got := put(t, c, "new", "x"); got.Evicted != 1 {
+		t.Errorf("%d evicted, want 1", got.Evicted)
+	}
 	if c.Len() != replay.MaxEntries || get(c, "0") == "-" || get(c, "1") != "-" {
 		t.Errorf("%d entries", c.Len())
 	}

@@ -10,7 +10,9 @@ import (
 
 // SchemaURL names the version of the OpenTelemetry semantic conventions that the names,
 // the types and the requirement levels in this file follow. It is the last one whose Go
-// package has the GenAI attributes.
+// package has the GenAI attributes. That package has names and types; the levels are those of
+// model/gen-ai/deprecated/spans-deprecated.yaml of the conventions, which the GenAI spans of
+// 1.41.0 became when they moved to a repository of their own.
 const SchemaURL = "https://opentelemetry.io/schemas/1.41.0"
 
 // Type is the type of an attribute's value in a span. In a TraceEvent all values are text.
@@ -76,7 +78,7 @@ const (
 
 var conventions = []Convention{
 	{operationName, String, Required, Required, Required, "the event; else its type says it"},
-	{"gen_ai.provider.name", String, Required, "", Conditional, "the client of the model; agent_end of a run"},
+	{"gen_ai.provider.name", String, Required, "", Required, "the client of the model; agent_end of a run; an activation has none, since it may call several models"},
 	{errorType, String, Conditional, Conditional, Conditional, "the failure; _OTHER if it has no name"},
 	{"gen_ai.conversation.id", String, Conditional, "", Conditional, "the session of a run"},
 	{"gen_ai.output.type", String, Conditional, "", Conditional, ""},
@@ -93,8 +95,8 @@ var conventions = []Convention{
 	{"gen_ai.request.top_k", Double, Recommended, "", "", ""},
 	{"gen_ai.request.top_p", Double, Recommended, "", Recommended, ""},
 	{"gen_ai.response.finish_reasons", StringList, Recommended, "", Recommended, "the response"},
-	{"gen_ai.response.id", String, Recommended, "", Recommended, "the response; agent_end of a run"},
-	{"gen_ai.response.model", String, Recommended, "", Recommended, "the response, where it says it; agent_end of a run"},
+	{"gen_ai.response.id", String, Recommended, "", "", "the response; agent_end of a run"},
+	{"gen_ai.response.model", String, Recommended, "", "", "the response, where it says it; agent_end of a run"},
 	{"gen_ai.response.time_to_first_chunk", Double, Recommended, "", "", ""},
 	{"gen_ai.usage.input_tokens", Int, Recommended, "", Recommended, "the response, with the cached tokens counted in; turn_end, agent_end or model_usage_bound of a run"},
 	{"gen_ai.usage.output_tokens", Int, Recommended, "", Recommended, "the response; turn_end, agent_end or model_usage_bound of a run"},
@@ -107,7 +109,7 @@ var conventions = []Convention{
 	{"gen_ai.system_instructions", String, OptIn, "", OptIn, ""},
 	{"gen_ai.tool.definitions", String, OptIn, "", OptIn, ""},
 
-	{toolName, String, "", Recommended, "", "the event; else beam_agents.tool_name"},
+	{toolName, String, "", Required, "", "the event; else beam_agents.tool_name"},
 	{"gen_ai.tool.call.id", String, "", Recommended, "", "tool_start of a run"},
 	{"gen_ai.tool.description", String, "", Recommended, "", ""},
 	{"gen_ai.tool.type", String, "", Recommended, "", ""},
@@ -160,8 +162,18 @@ var conventionOf = func() map[string]Convention {
 	return byName
 }()
 
-// isContent reports whether the attribute holds what a user, a model or a tool said.
-func (c Convention) isContent() bool { return c.Chat == OptIn || c.Tool == OptIn || c.Agent == OptIn }
+// isContent reports whether the attribute of a name holds what a user, a model or a tool
+// said: those that are opt-in here, those of other kinds of spans, and those that older
+// versions of the conventions had.
+func isContent(name string) bool {
+	switch name {
+	case "gen_ai.retrieval.query.text", "gen_ai.retrieval.documents", "gen_ai.evaluation.explanation",
+		"gen_ai.prompt", "gen_ai.completion":
+		return true
+	}
+	c := conventionOf[name]
+	return c.Chat == OptIn || c.Tool == OptIn || c.Agent == OptIn
+}
 
 // value returns the typed value of a text. It is invalid if the text is of another type.
 func (t Type) value(text string) (attribute.Value, bool) {

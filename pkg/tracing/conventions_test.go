@@ -118,10 +118,26 @@ func TestModelCall(t *testing.T) {
 			t.Errorf("%s is %q and comes from %q, want %q", tt.name, c.Chat, c.Source, tt.level)
 		}
 	}
-	// Every attribute of the convention that we set is above, and what is required is set.
+	// What is required is set.
 	for _, c := range tracing.Conventions() {
-		if c.Chat == tracing.Required && c.Source == "" {
+		if (c.Chat == tracing.Required || c.Tool == tracing.Required || c.Agent == tracing.Required) && c.Source == "" {
 			t.Errorf("%s is required and nothing sets it", c.Name)
 		}
+	}
+}
+
+// The levels on spans of tools and agents that are required there.
+func TestRequiredLevels(t *testing.T) {
+	var tool, agent []string
+	for _, c := range tracing.Conventions() {
+		if c.Tool == tracing.Required {
+			tool = append(tool, c.Name)
+		}
+		if c.Agent == tracing.Required {
+			agent = append(agent, c.Name)
+		}
+	}
+	if !slices.Equal(tool, []string{"gen_ai.operation.name", "gen_ai.tool.name"}) || !slices.Equal(agent, []string{"gen_ai.operation.name", "gen_ai.provider.name"}) {
+		t.Errorf("of tools %q, of agents %q", tool, agent)
 	}
 }

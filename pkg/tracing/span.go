@@ -223,9 +223,8 @@ func attributes(e *pb.TraceEvent, contents bool) (all []attribute.KeyValue, drop
 	}
 	for _, name := range slices.Sorted(maps.Keys(e.GetAttributes())) {
 		text := e.GetAttributes()[name]
-		convention := conventionOf[name]
 		switch {
-		case name == "" || name == errorType && text == "" || convention.isContent() && !contents:
+		case name == "" || name == errorType && text == "" || isContent(name) && !contents:
 			continue
 		case name == entityKeyName || name == seqName || name == stepName:
 			dropped++ // these names say where the span comes from
@@ -233,15 +232,17 @@ func attributes(e *pb.TraceEvent, contents bool) (all []attribute.KeyValue, drop
 		case name == traceparentName && caller(text).IsValid():
 			continue // it is a link
 		}
-		value, ok := convention.Type.value(text) // of the type String if nothing is known
+		value, ok := conventionOf[name].Type.value(text) // of the type String if nothing is known
 		if !ok {
 			dropped++
 			continue
 		}
 		all = append(all, attribute.KeyValue{Key: attribute.Key(valid(name)), Value: value})
 	}
-	slices.SortFunc(all, func(a, b attribute.KeyValue) int { return strings.Compare(string(a.Key), string(b.Key)) })
-	return all, dropped
+	slices.SortStableFunc(all, func(a, b attribute.KeyValue) int { return strings.Compare(string(a.Key), string(b.Key)) })
+	// Two names that are not UTF-8 may have become one, and OTLP wants each name once.
+	once := slices.CompactFunc(all, func(a, b attribute.KeyValue) bool { return a.Key == b.Key })
+	return once, dropped + len(all) - len(once)
 }
 
 func keyText(key []byte) string {

@@ -16,6 +16,7 @@ import (
 	"go.opentelemetry.io/otel/codes"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+	semconv "go.opentelemetry.io/otel/semconv/v1.41.0"
 	"go.opentelemetry.io/otel/trace"
 	"google.golang.org/protobuf/proto"
 	"pgregory.net/rapid"
@@ -167,6 +168,33 @@ func TestSpanDropsMistypedValues(t *testing.T) {
 		e.Attributes = map[string]string{"gen_ai.response.finish_reasons": list}
 		if span, _ := tracing.Span(e, tracing.Options{}); span.DroppedAttributes() != 1 {
 			t.Errorf("%s was taken for a list", list)
+		}
+	}
+}
+
+// Names that are not UTF-8 may become equal: the first one stays, and the others are counted.
+func TestSpanHasEachNameOnce(t *testing.T) {
+	e := &pb.TraceEvent{TraceId: traceID, SpanId: spanID, EventType: pb.TraceEvent_SUSPENDED, Attributes: map[string]string{
+		"\xfe": "1", "\xff": "2", "\xff\xfe": "3", "a": "4",
+	}}
+	span, _ := tracing.Span(e, tracing.Options{})
+	if got := attributesOf(span)["\ufffd"].AsString(); len(span.Attributes()) != 5 || span.DroppedAttributes() != 2 || got != "1" {
+		t.Errorf("%v, of which %q stayed, %d dropped", span.Attributes(), got, span.DroppedAttributes())
+	}
+}
+
+// Contents that the table of conventions does not list, too, are exported only if asked for.
+func TestContentsElsewhere(t *testing.T) {
+	for _, name := range []string{
+		string(semconv.GenAIRetrievalQueryTextKey), string(semconv.GenAIRetrievalDocumentsKey),
+		string(semconv.GenAIEvaluationExplanationKey), "gen_ai.prompt", "gen_ai.completion",
+	} {
+		e := &pb.TraceEvent{TraceId: traceID, SpanId: spanID, EventType: pb.TraceEvent_LLM_CALL, Attributes: map[string]string{name: "secret"}}
+		for _, contents := range []bool{false, true} {
+			span, _ := tracing.Span(e, tracing.Options{Contents: contents})
+			if _, ok := attributesOf(span)[name]; ok != contents {
+				t.Errorf("%s with Contents %t: %t", name, contents, ok)
+			}
 		}
 	}
 }

@@ -42,7 +42,9 @@ func WriteMetrics(w io.Writer, result beam.PipelineResult) error {
 	all = slices.DeleteFunc(all, func(m metric) bool {
 		return m.namespace != MetricsNamespace && m.namespace != ExportNamespace && m.namespace != memoryNamespace
 	})
-	slices.SortFunc(all, func(a, b metric) int { return cmp.Compare(a.name, b.name) })
+	slices.SortFunc(all, func(a, b metric) int {
+		return cmp.Or(cmp.Compare(a.name, b.name), cmp.Compare(a.namespace, b.namespace))
+	})
 	width := 0
 	for _, m := range all {
 		width = max(width, len(m.name))

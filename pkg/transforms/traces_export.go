@@ -12,6 +12,7 @@ import (
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/log"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"
+	"go.opentelemetry.io/otel/attribute"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 
 	"github.com/beamagents/beamagents-go/pkg/tracing"
@@ -38,9 +39,20 @@ const (
 	maxExportBatch    = 8192
 )
 
-// maxExportBytes bounds the text of a batch. Receivers of OTLP refuse messages of more than
-// 4 MiB by default.
+// maxExportBytes bounds a batch as spanBytes counts it. Receivers of OTLP over gRPC refuse
+// messages of more than 4 MiB by default.
 const maxExportBytes = 2 << 20
+
+// What spanBytes counts for a span and for a value, beside their text: as much as OTLP and
+// the memory of a span need at least.
+const (
+	spanOverheadBytes  = 128
+	valueOverheadBytes = 16
+)
+
+// maxExportTime bounds how long the batches of a bundle may take together. A runner gives a
+// bundle, or a checkpoint that waits for it, some minutes.
+const maxExportTime = time.Minute
 
 // ExportTracesParams are the options of [ExportTraces]. A zero value of a field is its
 // default.
@@ -56,8 +68,8 @@ type ExportTracesParams struct {
 	// Deadline is the time that an exporter has for a batch, 1 ms to 5 minutes; 0 is 5
 	// seconds. What it has not taken by then is dropped and counted.
 	Deadline time.Duration
-	// BatchSize bounds the spans of a batch, 1 to 8,192; 0 is 512. A batch is smaller where its
-	// text would have more than 2 MiB, and ends with the bundle.
+	// BatchSize bounds the spans of a batch, 1 to 8,192; 0 is 512. A batch is smaller where it
+	// would have more than 2 MiB, and ends with the bundle.
 	BatchSize int
 	// Contents exports what users, models and tools said, where the events have it. By default
 	// these attributes are left out.
@@ -95,8 +107,9 @@ func (p ExportTracesParams) validate() error {
 // of 1 second after the first failure and up to 1 minute after further ones in a row, in
 // which spans are dropped at once. While a call that ignores the deadline goes on, spans
 // are dropped, too. So a collector that is down holds up a bundle for a deadline now and
-// then, or for two if the exporter ignores it. Memory holds one batch for each bundle, and the
-// one of such a call.
+// then, or for two if the exporter ignores it. An exporter that is slow and keeps its deadline
+// gets 1 minute of a bundle, or one deadline if that is longer; then the rest of the bundle's
+// spans are dropped. Memory holds one batch for each bundle, and the one of a call that goes on.
 //
 // A runner that retries a bundle makes it export the same spans, with the same ids, again.
 //
@@ -137,7 +150,8 @@ type beamagentsExportTracesFn struct {
 	sender  *spanSender
 	options tracing.Options
 	batch   []sdktrace.ReadOnlySpan
-	bytes   int // of the text in batch
+	bytes   int           // of batch, as spanBytes counts them
+	spent   time.Duration // on the batches of this bundle
 }
 
 // Setup finds the exporter, which all bundles of the worker process share.
@@ -147,7 +161,10 @@ func (f *beamagentsExportTracesFn) Setup() {
 }
 
 // StartBundle forgets what a bundle that failed has left.
-func (f *beamagentsExportTracesFn) StartBundle(_ func(*pb.TraceEvent)) { f.clear() }
+func (f *beamagentsExportTracesFn) StartBundle(_ func(*pb.TraceEvent)) {
+	f.clear()
+	f.spent = 0
+}
 
 // ProcessElement adds the span of an event to the batch.
 func (f *beamagentsExportTracesFn) ProcessElement(ctx context.Context, e *pb.TraceEvent, _ func(*pb.TraceEvent)) {
@@ -169,10 +186,7 @@ func (f *beamagentsExportTracesFn) ProcessElement(ctx context.Context, e *pb.Tra
 		spansUnsampled.Inc(ctx, 1)
 		return
 	}
-	bytes := len(e.GetEntityKey())
-	for name, value := range e.GetAttributes() {
-		bytes += len(name) + len(value)
-	}
+	bytes := spanBytes(span)
 	if bytes > maxExportBytes {
 		spansDropped.Inc(ctx, 1)
 		return
@@ -191,6 +205,24 @@ func (f *beamagentsExportTracesFn) FinishBundle(ctx context.Context, _ func(*pb.
 	f.send(ctx)
 }
 
+// spanBytes is the size of a span: of the text that is sent, some of which is longer than in
+// the event or stands there twice, and of what its values need beside it.
+func spanBytes(span sdktrace.ReadOnlySpan) int {
+	bytes := spanOverheadBytes + len(span.Name()) + len(span.Status().Description)
+	for _, a := range span.Attributes() {
+		bytes += valueOverheadBytes + len(a.Key)
+		switch a.Value.Type() {
+		case attribute.STRING:
+			bytes += len(a.Value.AsString())
+		case attribute.STRINGSLICE:
+			for _, text := range a.Value.AsStringSlice() {
+				bytes += valueOverheadBytes + len(text)
+			}
+		}
+	}
+	return bytes
+}
+
 func (f *beamagentsExportTracesFn) clear() { f.batch, f.bytes = nil, 0 }
 
 // send hands over the batch, and counts what became of it.
@@ -199,7 +231,15 @@ func (f *beamagentsExportTracesFn) send(ctx context.Context) {
 	if n == 0 {
 		return
 	}
-	tried, err := f.sender.send(ctx, time.Duration(f.DeadlineMS)*time.Millisecond, f.batch)
+	limit := time.Duration(f.DeadlineMS) * time.Millisecond
+	if f.spent >= max(maxExportTime, limit) {
+		f.clear()
+		spansDropped.Inc(ctx, n)
+		return
+	}
+	began := time.Now()
+	tried, err := f.sender.send(ctx, limit, f.batch)
+	f.spent += time.Since(began)
 	f.clear() // not kept for the next batch: an exporter that goes on may still read it
 	switch {
 	case err == nil:

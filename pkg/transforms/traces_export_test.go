@@ -5,8 +5,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"net"
+	"net/http"
 	"os"
 	"runtime"
 	"strings"
@@ -15,6 +17,7 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+	"unicode/utf8"
 
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
 	"github.com/google/go-cmp/cmp"
@@ -538,4 +541,120 @@ func BenchmarkExportTraces(b *testing.B) {
 		}
 		b.ReportMetric(float64(n)/b.Elapsed().Seconds(), "spans/s")
 	})
+}
+
+// An exporter that is slow in every batch, and keeps its deadline, gets a bounded time of a
+// bundle. The next bundle has its own.
+func TestExportTracesSlowInEveryBatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newExportKit(t, ExportTracesParams{BatchSize: 10}, func(context.Context, []sdktrace.ReadOnlySpan) error {
+			time.Sleep(4 * time.Second)
+			return nil
+		})
+		for n := range int64(2) {
+			start := time.Now()
+			k.bundle(calls(1000)...)
+			if took := time.Since(start); took > maxExportTime+DefaultExportDeadline {
+				t.Errorf("a bundle of 100 batches took %v", took)
+			}
+			if got := countedIn(k.ctx, t); got["spans_exported"] != 150*(n+1) || got["spans_dropped"] != 850*(n+1) || got["export_failures"] != 0 {
+				t.Errorf("after bundle %d: %v", n, got)
+			}
+		}
+	})
+}
+
+// A bundle that is cancelled in the midst of a batch is no failure of the exporter: the next
+// bundle uses it at once.
+func TestExportTracesCancelledBundle(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var cancel context.CancelFunc
+		k := newExportKit(t, ExportTracesParams{}, func(ctx context.Context, _ []sdktrace.ReadOnlySpan) error {
+			if cancel != nil {
+				cancel()
+			}
+			return ctx.Err()
+		})
+		whole := k.ctx
+		k.ctx, cancel = context.WithCancel(whole)
+		k.bundle(calls(1)...)
+		k.ctx, cancel = whole, nil
+		k.bundle(calls(2)...)
+		k.expect(map[string]int64{"spans_dropped": 1, "export_failures": 1, "spans_exported": 2, "batches_sent": 1})
+	})
+}
+
+// The bound of a batch is of what is sent: of many values, of what stands in a span twice,
+// and of text that gets longer because it is not UTF-8.
+func TestExportTracesBatchAsSent(t *testing.T) {
+	many, twice, longer := calls(300), calls(40), calls(40)
+	for _, e := range many {
+		for i := range 1000 {
+			e.Attributes[fmt.Sprint(i)] = ""
+		}
+	}
+	for i := range twice {
+		twice[i].Attributes["gen_ai.request.model"] = strings.Repeat("m", 200_000)
+		longer[i].Attributes["text"] = strings.Repeat("a\xff", 100_000)
+		longer[i].EntityKey = bytes.Repeat([]byte{0xff}, 100_000)
+	}
+	for name, events := range map[string][]*pb.TraceEvent{"many": many, "twice": twice, "longer": longer} {
+		listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var largest atomic.Int64
+		server := &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			n, _ := io.Copy(io.Discard, r.Body)
+			largest.Store(max(largest.Load(), n))
+		})}
+		go func() { _ = server.Serve(listener) }() // until Close
+		forgetSenders(t)
+		t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://"+listener.Addr().String())
+		k := newExportKit(t, ExportTracesParams{Exporter: "otlp", Deadline: time.Minute}, nil)
+		k.bundle(events...)
+		if err := server.Close(); err != nil {
+			t.Error(err)
+		}
+		if got := countedIn(k.ctx, t); got["spans_exported"] != int64(len(events)) || largest.Load() > 4<<20 {
+			t.Errorf("%s: a message has %d bytes; %v", name, largest.Load(), got)
+		}
+	}
+}
+
+// What is wrong with a variable that holds credentials is said without them, and the
+// exporters, which would log them, are not asked.
+func TestExportTracesKeepsSecrets(t *testing.T) {
+	for name, tt := range map[string]struct{ variable, value, want string }{
+		"no name":         {"OTEL_EXPORTER_OTLP_HEADERS", "Bearer hunter2", "part 1 of OTEL_EXPORTER_OTLP_HEADERS is not name=value"},
+		"a name of two":   {"OTEL_EXPORTER_OTLP_TRACES_HEADERS", "a=b,api hunter2=c", "part 2 of OTEL_EXPORTER_OTLP_TRACES_HEADERS is not"},
+		"a bad escape":    {"OTEL_EXPORTER_OTLP_HEADERS", "authorization=hunter2%zz", "part 1 of OTEL_EXPORTER_OTLP_HEADERS is not"},
+		"password in URL": {"OTEL_EXPORTER_OTLP_ENDPOINT", "http://u:hunter2%@localhost", "OTEL_EXPORTER_OTLP_ENDPOINT is not a URL"},
+	} {
+		for _, protocol := range []string{"grpc", "http/protobuf"} {
+			t.Run(name+" "+protocol, func(t *testing.T) {
+				t.Setenv("OTEL_EXPORTER_OTLP_PROTOCOL", protocol)
+				t.Setenv(tt.variable, tt.value)
+				_, err := newOTLPExporter(t.Context())
+				if err == nil || !strings.Contains(err.Error(), tt.want) || strings.Contains(err.Error(), "hunter2") {
+					t.Errorf("error %v, want something about %q", err, tt.want)
+				}
+			})
+		}
+	}
+	t.Setenv("OTEL_EXPORTER_OTLP_HEADERS", " authorization = Bearer%20hunter2 , x-tenant=a")
+	if _, err := newOTLPExporter(t.Context()); err != nil {
+		t.Errorf("good headers: %v", err)
+	}
+}
+
+// What an exporter says of its failure may be any text, and is logged as one that a log takes.
+func TestExportTracesFailureText(t *testing.T) {
+	k := newExportKit(t, ExportTracesParams{}, func(context.Context, []sdktrace.ReadOnlySpan) error {
+		return errors.New("refused \xff" + strings.Repeat("x", 10_000))
+	})
+	_, err := k.fn.sender.send(k.ctx, time.Second, nil)
+	if err == nil || !utf8.ValidString(err.Error()) || len(err.Error()) > 600 {
+		t.Errorf("%.700q", fmt.Sprint(err))
+	}
 }

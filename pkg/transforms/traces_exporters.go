@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/url"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -68,6 +70,9 @@ func exporterRegistered(name string) bool {
 // newOTLPExporter makes the exporter that the OTEL_EXPORTER_OTLP_* variables ask for. All
 // but the protocol is read by the exporters themselves.
 func newOTLPExporter(ctx context.Context) (sdktrace.SpanExporter, error) {
+	if err := checkSecrets(); err != nil {
+		return nil, err
+	}
 	const traces, all = "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL"
 	switch protocol := cmp.Or(os.Getenv(traces), os.Getenv(all), "http/protobuf"); protocol {
 	case "http/protobuf":
@@ -77,6 +82,31 @@ func newOTLPExporter(ctx context.Context) (sdktrace.SpanExporter, error) {
 	default:
 		return nil, fmt.Errorf("%s or %s is %q; use http/protobuf or grpc", traces, all, protocol)
 	}
+}
+
+var headerName = regexp.MustCompile("^[A-Za-z0-9!#$%&'*+.^_`|~-]+$")
+
+// checkSecrets refuses what the exporters could not read of the variables that may hold
+// credentials: they would log the text of it. The errors do not show it.
+func checkSecrets() error {
+	for _, name := range []string{"OTEL_EXPORTER_OTLP_HEADERS", "OTEL_EXPORTER_OTLP_TRACES_HEADERS"} {
+		if strings.TrimSpace(os.Getenv(name)) == "" {
+			continue
+		}
+		for i, pair := range strings.Split(os.Getenv(name), ",") {
+			header, value, found := strings.Cut(pair, "=")
+			_, err := url.PathUnescape(value)
+			if !found || err != nil || !headerName.MatchString(strings.TrimSpace(header)) {
+				return fmt.Errorf("part %d of %s is not name=value: separate the headers by commas, and write %%2C for a comma and %%25 for a %% in a value", i+1, name)
+			}
+		}
+	}
+	for _, name := range []string{"OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"} {
+		if _, err := url.Parse(strings.TrimSpace(os.Getenv(name))); err != nil {
+			return fmt.Errorf("%s is not a URL: use one such as http://localhost:4318", name)
+		}
+	}
+	return nil
 }
 
 // defaultServiceName is the service.name where the worker's environment has none.
@@ -187,7 +217,7 @@ func (s *spanSender) send(ctx context.Context, limit time.Duration, batch []sdkt
 		<-s.turn
 		return false, err
 	}
-	call := new(spanCall)
+	call, parent := new(spanCall), ctx
 	result, text := isolate.Run(ctx, limit, func(ctx context.Context) {
 		defer s.end(call)
 		if err := s.export(ctx, batch); err != nil {
@@ -213,8 +243,10 @@ func (s *spanSender) send(ctx context.Context, limit time.Duration, batch []sdkt
 	if !call.ended {
 		s.hanging = call
 	}
-	s.pause()
-	return true, fmt.Errorf("exporter %q: %.500s", s.name, text)
+	if parent.Err() == nil { // or the bundle was cancelled, which says nothing of the exporter
+		s.pause()
+	}
+	return true, fmt.Errorf("exporter %q: %.500s", s.name, strings.ToValidUTF8(text, "\ufffd"))
 }
 
 // pause begins a pause, longer with each failure in a row. The caller has the lock.
