@@ -97,40 +97,43 @@ func TestTaskManagerKilled(t *testing.T) {
 	r.finish(id)
 }
 
-// A job goes on from a savepoint: with the same graph, with twice the parallelism and
-// half of it again, and with steps that were inserted before and between the others.
-// Counts and pending timers stay.
+// A job goes on from a savepoint: with twice the parallelism, with half of it again, and
+// with steps that were inserted before and between the others. Counts and pending timers
+// stay.
 func TestSavepoints(t *testing.T) {
 	for _, kind := range []string{"count", "agents"} {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			rnd := random(t)
-			r := newRun(t, job{kind: kind, keys: 10, numbers: 1000, perBundle: 20})
-			savepoint := ""
-			for i, step := range []struct {
+			r := newRun(t, job{kind: kind, keys: 10, numbers: 800, perBundle: 20})
+			steps := []struct {
 				parallelism int
 				inserted    bool
-			}{{1, false}, {1, false}, {2, false}, {1, false}, {1, true}} {
+			}{{1, false}, {2, false}, {1, false}, {1, true}}
+			part, savepoint := r.numbers/len(steps), ""
+			for i, step := range steps {
+				began := time.Now()
 				r.inserted = step.inserted
-				r.write(i*200, i*200+200)
+				r.write(i*part, (i+1)*part)
 				flags := append([]string{fmt.Sprintf("--parallelism=%d", step.parallelism)}, fast...)
 				if savepoint != "" {
 					flags = append(flags, "--flink_savepoint="+savepoint)
 				}
 				r.start("PROCESS", flags...)
 				id := r.id()
-				r.waitFor(i*200 + 1 + rnd.IntN(199)) // in the midst of them
-				if i == 4 {
-					r.waitExact(1000, false)
-					r.mark(completeFile)
-					r.waitExact(1000, true)
-					r.finish(id)
-					break
-				}
-				savepoint = r.stop(id)
+				r.waitFor(i*part + 1 + rnd.IntN(part-1)) // in the midst of them
 				if p, err := r.cluster.REST.Parallelisms(r.ctx, id); err != nil || !hasParallelism(p, step.parallelism) {
 					t.Fatalf("parallelisms %v, %v, want %d", p, err, step.parallelism)
 				}
+				if i < len(steps)-1 {
+					savepoint = r.stop(id)
+				} else {
+					r.waitExact(r.numbers, false)
+					r.mark(completeFile)
+					r.waitExact(r.numbers, true)
+					r.finish(id)
+				}
+				t.Logf("%+v took %v", step, time.Since(began).Round(time.Second))
 			}
 		})
 	}
@@ -145,29 +148,35 @@ func hasParallelism(all map[string]int, want int) bool {
 	return false
 }
 
-// Checkpoints go on while agents are slow: some 40 activations of 300 ms wait at once.
+// Checkpoints go on while agents are slow: 40 activations of 300 ms wait at once, and more
+// numbers come than they take.
 func TestCheckpointsOfSlowAgents(t *testing.T) {
 	t.Parallel()
-	r := newRun(t, job{kind: "agents", keys: 40, numbers: 800, perBundle: 20, sleepMS: 300})
+	r := newRun(t, job{kind: "agents", keys: 40, numbers: 20_000, perBundle: 40, sleepMS: 300})
 	r.write(0, r.numbers)
 	r.start("PROCESS", fast...)
 	id := r.id()
 	r.waitFor(1)
-	began := time.Now()
-	if err := r.cluster.REST.WaitCheckpoints(r.ctx, id, 5); err != nil {
-		t.Fatalf("%v\n%s", err, r.state())
+	// Those that Flink asks for before the workers have started have failed.
+	before, err := r.cluster.REST.Checkpoints(r.ctx, id)
+	if err != nil {
+		t.Fatal(err)
 	}
-	came := len(r.tally().times)
-	t.Logf("5 checkpoints in %v, while %d of %d numbers came", time.Since(began).Round(time.Millisecond), came, r.numbers)
-	if came == r.numbers {
+	began := time.Now()
+	for range 3 {
+		first := len(r.tally().times)
+		if err := r.cluster.REST.WaitCheckpoints(r.ctx, id, 1); err != nil {
+			t.Fatalf("%v\n%s", err, r.state())
+		}
+		r.waitFor(first + 1) // the agents go on, too
+		t.Logf("a checkpoint after %v; %d numbers have come", time.Since(began).Round(time.Millisecond), len(r.tally().times))
+	}
+	if came := len(r.tally().times); came == r.numbers {
 		t.Error("the agents had nothing to do any more")
 	}
-	r.waitExact(r.numbers, false)
-	c, err := r.cluster.REST.Checkpoints(r.ctx, id)
-	if err != nil || c.Counts.Failed > 0 {
-		t.Errorf("%d checkpoints failed: %s %v", c.Counts.Failed, c.Latest.Failed.FailureMessage, err)
+	after, err := r.cluster.REST.Checkpoints(r.ctx, id)
+	if failed := after.Counts.Failed - before.Counts.Failed; err != nil || failed > 0 {
+		t.Errorf("%d checkpoints failed: %s %v", failed, after.Latest.Failed.FailureMessage, err)
 	}
-	r.mark(completeFile)
-	r.waitExact(r.numbers, true)
 	r.finish(id)
 }

@@ -96,8 +96,10 @@ func (j job) build(s beam.Scope) error {
 		return nil
 	}
 	if j.inserted {
-		early := s.Scope("Early")
-		beam.ParDo0(early, &ignoreFn{}, beam.Impulse(early))
+		for _, name := range []string{"Early", "zone"} { // before and after the others in any order
+			early := s.Scope(name)
+			beam.ParDo0(early, &ignoreFn{}, beam.Impulse(early))
+		}
 	}
 	numbers := tail.Lines(s, tail.Params{
 		File: filepath.Join(j.dir, numbersFile), PerBundle: j.perBundle,

@@ -6,6 +6,9 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
+	"regexp"
+	"strings"
 	"time"
 )
 
@@ -28,6 +31,8 @@ type flinkJob struct {
 	Records   int64 // that steps have read from others
 	Completed int64 // checkpoints
 	Failed    int64 // checkpoints
+	// Counters are the pipeline's own, of the attempt that runs, as NAMESPACE_NAME.
+	Counters map[string]int64
 	// Failure is the trace of the last failure, and FailedAt its time in milliseconds.
 	Failure  string
 	FailedAt int64
@@ -126,6 +131,7 @@ func (r *restAPI) look(ctx context.Context) (flinkJob, error) {
 	var job struct {
 		State    string `json:"state"`
 		Vertices []struct {
+			ID      string `json:"id"`
 			Metrics struct {
 				Read int64 `json:"read-records"`
 			} `json:"metrics"`
@@ -134,9 +140,12 @@ func (r *restAPI) look(ctx context.Context) (flinkJob, error) {
 	if err := r.get(ctx, "/jobs/"+r.job, &job); err != nil {
 		return flinkJob{}, err
 	}
-	found := flinkJob{State: job.State}
+	found := flinkJob{State: job.State, Counters: map[string]int64{}}
 	for _, v := range job.Vertices {
 		found.Records += v.Metrics.Read
+		if err := r.count(ctx, v.ID, found.Counters); err != nil {
+			return flinkJob{}, err
+		}
 	}
 	var checkpoints struct {
 		Counts struct {
@@ -164,4 +173,52 @@ func (r *restAPI) look(ctx context.Context) (flinkJob, error) {
 		}
 	}
 	return found, nil
+}
+
+// userMetric is the name of a metric of a user on an operator. Flink's own have no
+// underscore, and those of Beam name a transform and end as systemMetric does.
+var (
+	userMetric   = regexp.MustCompile(`^\[\d+\].*\.(\w+_\w+)$`)
+	systemMetric = regexp.MustCompile(`_metric_\w+_v\d+$`)
+)
+
+// urlLimit bounds the names in a URL: Flink takes a request line of 4,096 bytes.
+const urlLimit = 3000
+
+// count adds the counters of a vertex to counters.
+func (r *restAPI) count(ctx context.Context, vertex string, counters map[string]int64) error {
+	path := "/jobs/" + r.job + "/vertices/" + vertex + "/subtasks/metrics"
+	var all []struct {
+		ID string `json:"id"`
+	}
+	if err := r.get(ctx, path, &all); err != nil {
+		return err
+	}
+	var names []string
+	for _, m := range all {
+		if userMetric.MatchString(m.ID) && !systemMetric.MatchString(m.ID) {
+			names = append(names, url.QueryEscape(m.ID))
+		}
+	}
+	for len(names) > 0 {
+		n, length := 1, len(names[0])
+		for n < len(names) && length+1+len(names[n]) <= urlLimit {
+			length += 1 + len(names[n])
+			n++
+		}
+		var sums []struct {
+			ID  string   `json:"id"`
+			Sum *float64 `json:"sum"` // nil for a distribution, which is no number
+		}
+		if err := r.get(ctx, path+"?agg=sum&get="+strings.Join(names[:n], ","), &sums); err != nil {
+			return err
+		}
+		for _, m := range sums {
+			if name := userMetric.FindStringSubmatch(m.ID); name != nil && m.Sum != nil {
+				counters[name[1]] += int64(*m.Sum)
+			}
+		}
+		names = names[n:]
+	}
+	return nil
 }

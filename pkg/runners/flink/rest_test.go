@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -42,7 +44,34 @@ func startFakeFlink(t *testing.T) *fakeFlink {
 		if f.cancelled.Load() > 0 {
 			state = "CANCELED"
 		}
-		fmt.Fprintf(w, `{"state":%q,"vertices":[{"metrics":{"read-records":30}},{"metrics":{"read-records":12}}]}`, state)
+		fmt.Fprintf(w, `{"state":%q,"vertices":[{"id":"v1","metrics":{"read-records":30}},{"id":"v2","metrics":{"read-records":12}}]}`, state)
+	})
+	mux.HandleFunc("GET /jobs/new/vertices/{vertex}/subtasks/metrics", func(w http.ResponseWriter, r *http.Request) {
+		all := map[string]string{ // by name: the answer for agg=sum, which is null for a distribution
+			"[2]Count/main_countFn.numRecordsIn": `1`, "mailboxLatencyMs_p75": `1`, "[2]Count/main_countFn.shop_paid": `5`,
+			"[2]Count/main_countFn.Keyed_i0_metric_element_count_v1": `1`, "[2]Count/main_countFn.shop_seconds": `null`,
+			"[3]{Keyed__Refund}.shop_paid": `2`, "[3]{Keyed__Refund}." + strings.Repeat("long", 500) + "_a": `3`,
+			"[3]{Keyed__Refund}." + strings.Repeat("long", 500) + "_b": `4`,
+		}
+		names := slices.Sorted(maps.Keys(all))
+		if get := r.URL.Query().Get("get"); get != "" {
+			names = strings.Split(get, ",")
+		}
+		if len(r.RequestURI) > 4096-len("GET  HTTP/1.1") {
+			w.WriteHeader(http.StatusRequestURITooLong)
+			return
+		}
+		var metrics []string
+		for _, name := range names {
+			if r.URL.Query().Get("agg") == "sum" {
+				name += `","sum":` + all[name] + `,"":"`
+			}
+			metrics = append(metrics, `{"id":"`+name+`"}`)
+		}
+		if r.PathValue("vertex") != "v1" {
+			metrics = nil
+		}
+		fmt.Fprintf(w, "[%s]", strings.Join(metrics, ","))
 	})
 	answer("GET /jobs/new/checkpoints", `{"counts":{"completed":3,"failed":1}}`)
 	answer("GET /jobs/new/exceptions", `{"exceptionHistory":{"entries":[
@@ -82,7 +111,7 @@ func TestReport(t *testing.T) {
 		"flink: job orders: RUNNING",
 		"flink: job orders: a bundle failed, Flink starts it again: in step Pay: no luck",
 		"flink: job orders: RESTARTING, 3 checkpoints, 1 failed, records 42 (",
-		"flink: job orders: RESTARTING, 3 checkpoints, 1 failed, records 42",
+		"flink: job orders: RESTARTING, 3 checkpoints, 1 failed, records 42, " + strings.Repeat("long", 500) + "_a 3, " + strings.Repeat("long", 500) + "_b 4, shop_paid 7",
 	}
 	if len(got) != len(want) {
 		t.Fatalf("%q", got)

@@ -26,6 +26,8 @@ const (
 	reasonTimeout = 10 * time.Second
 	// countersShown bounds a line of progress. The result of the job has all counters.
 	countersShown = 8
+	// records is the name of the cluster's count of the elements that steps have read.
+	records = "records"
 )
 
 // result is the result of a job.
@@ -209,7 +211,8 @@ func (w *watch) report(ctx context.Context) {
 	}
 	if job, ok := w.look(ctx); ok {
 		state = job.State
-		counts["records"] = job.Records
+		maps.Copy(counts, job.Counters)
+		counts[records] = job.Records
 		if job.Completed+job.Failed > 0 {
 			state += fmt.Sprintf(", %d checkpoints, %d failed", job.Completed, job.Failed)
 		}
@@ -248,6 +251,9 @@ func (w *watch) restarted(trace string) {
 func describe(counts, before map[string]int64, since time.Duration) string {
 	var b strings.Builder
 	names := slices.Sorted(maps.Keys(counts))
+	if i, ok := slices.BinarySearch(names, records); ok { // first, so that it is always shown
+		names = slices.Insert(slices.Delete(names, i, i+1), 0, records)
+	}
 	for i, name := range names {
 		if i == countersShown {
 			fmt.Fprintf(&b, ", and %d more", len(names)-i)
