@@ -305,7 +305,7 @@ func TestTampering(t *testing.T) {
 		edit func(string) string
 		want string
 	}{
-		"the code renamed a step":      {pipelineFolder + "/transforms.json", replace("/EventsToTraces/CoGBK", "/EventsToTraces/ByRun"), "stateful_transform_renamed"},
+		"the code renamed a step":      {pipelineFolder + "/transforms.json", replace("/EventsToTraces/CoGBK", "/EventsToTraces/ByRun"), "grouping_renamed"},
 		"the code has another coder":   {pipelineFolder + "/transforms.json", replace("coders.encode", "coders.marshal"), "coder_changed"},
 		"the code has coders renamed":  {pipelineFolder + "/coders.json", replace("coders.decode", "coders.unmarshal"), "another coder now"},
 		"the code has a tag renamed":   {pipelineFolder + "/runagent.json", replace(`"wake"`, `"woke"`), `timers with the tag "wake"`},
