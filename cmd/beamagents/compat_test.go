@@ -86,15 +86,15 @@ func TestCompatLint(t *testing.T) {
 		code           int
 		stdout, stderr string
 	}{
-		"good":               {0, "", "0 problems, 0 unsafe\n"},
-		"-":                  {0, "", "0 problems, 0 unsafe\n"},
-		"bad":                {1, "unsafe " + text, "1 problem, 1 unsafe\n"},
-		"--runner prism bad": {1, "unsafe " + text, "1 problem, 1 unsafe\n"},
-		"--runner flink bad": {0, "safe " + text, "1 problem, 0 unsafe\n"},
-		"--runner spark bad": {2, "", "beamagents: --runner \"spark\" is unknown: use one of dataflow, flink, agents-flink, prism\n"},
-		"none":               {2, "", "beamagents: none: compat: no fingerprint: it has no format; take one with --fingerprint\n"},
-		"nowhere":            {2, "", "beamagents: nowhere: open nowhere: no such file or directory\n"},
-		"good bad":           {2, "", "beamagents: accepts 1 arg(s), received 2\n"},
+		"good":                  {0, "", "0 problems, 0 unsafe\n"},
+		"-":                     {0, "", "0 problems, 0 unsafe\n"},
+		"bad":                   {1, "unsafe " + text, "1 problem, 1 unsafe\n"},
+		"--runner prism bad":    {1, "unsafe " + text, "1 problem, 1 unsafe\n"},
+		"--runner dataflow bad": {0, "safe " + text, "1 problem, 0 unsafe\n"},
+		"--runner spark bad":    {2, "", "beamagents: --runner \"spark\" is unknown: use one of dataflow, flink, agents-flink, prism\n"},
+		"none":                  {2, "", "beamagents: none: compat: no fingerprint: it has no format; take one with --fingerprint\n"},
+		"nowhere":               {2, "", "beamagents: nowhere: open nowhere: no such file or directory\n"},
+		"good bad":              {2, "", "beamagents: accepts 1 arg(s), received 2\n"},
 	} {
 		t.Run(args, func(t *testing.T) {
 			got := runWith(before, append([]string{"compat", "lint"}, strings.Fields(args)...)...)

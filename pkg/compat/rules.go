@@ -15,7 +15,7 @@ const (
 	timersByID       = "Beam model: a timer is delivered to its transform and family by name"
 	agentsIDs        = "pkg/runners/flink: names replace numbers before the job is submitted"
 	nothingStored    = "as input_type_changed, which was run: a savepoint holds no elements between steps"
-	twoFamilies      = "in 5 of 6 runs the step stood still, no timer of it fired, and no savepoint completed"
+	twoFamilies      = "in 6 of 8 runs the step stood still, no timer of it fired, and no savepoint completed"
 	asSideInput      = "as side_input of compat lint, which was run: a streaming job with a side input fails at its checkpoints"
 	noSavepoint      = "as side_input of compat lint, which was run: no savepoint of a streaming job with a side input can be made"
 	asRemoved        = "as stateful_transform_removed, which was run"
@@ -134,7 +134,7 @@ var rules = []kindRule{
 	}},
 	{FlinkOperatorOrder, Rule{
 		"a transform that keeps state reads what others with state read, and these others changed: with the stock runner the order of a hash set tells which one gets which state and timers",
-		inferred(NoEffect, dataflowNames), ranAs(FailsForever, "in one of two runs the timers reached the other transform; in the other one all was kept"), ran(NoEffect), Consequence{},
+		inferred(NoEffect, dataflowNames), ranAs(FailsForever, "in 2 of 3 runs the timers reached the other transform; in the third all was kept"), ran(NoEffect), Consequence{},
 		ownInput,
 	}},
 	{AgentsFlinkOperatorChanged, Rule{
