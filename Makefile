@@ -98,6 +98,12 @@ test-flink: ## Crash jobs on a Flink cluster, which the tests start from Maven a
 	go test -tags flink -count=1 -timeout 15m -parallel 4 ./pkg/compat/graph/upgrade
 	go -C examples/triage test -tags flink -count=1 -timeout 15m -run '^TestDemo' ./flinkdemo
 
+# Whole runs, one after the other, as in bench.
+FLINKRUNS ?= 2
+.PHONY: bench-flink
+bench-flink: ## Compare the throughput of agents-flink with the SDK's runner on one cluster, mean of FLINKRUNS (2) runs.
+	go test -tags flink -run '^$$' -bench '^BenchmarkThroughput$$' -benchtime $(FLINKRUNS)x -timeout 15m ./internal/flinktest/jobs
+
 SOAKRUNS ?= 10
 .PHONY: soak-flink
 soak-flink: ## Run the tests of test-flink SOAKRUNS (10) times, at other places, once on the newest Flink, and every case of the upgrade matrix.

@@ -239,6 +239,9 @@ func (c *Cluster) TaskManagerPIDs() []int {
 	return pids
 }
 
+// JobManagerPID is the process id of the job manager.
+func (c *Cluster) JobManagerPID() int { return c.jobManager.cmd.Process.Pid }
+
 // Logs are the last lines of the log of each process.
 func (c *Cluster) Logs(lines int) string {
 	var text strings.Builder

@@ -11,6 +11,21 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(Main(m)) }
 
+// Flink listens on the loopback interface alone.
+func TestListensOnLoopback(t *testing.T) {
+	for _, pid := range append(Running().TaskManagerPIDs(), Running().JobManagerPID()) {
+		all, err := Listens(pid)
+		if err != nil || len(all) == 0 {
+			t.Errorf("process %d listens on %v, %v", pid, all, err)
+		}
+		for _, at := range all {
+			if !at.Addr().IsLoopback() {
+				t.Errorf("process %d listens on %v", pid, at)
+			}
+		}
+	}
+}
+
 // A task manager can be killed, and another started.
 func TestTaskManagers(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)

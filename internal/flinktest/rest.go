@@ -71,6 +71,7 @@ type Job struct {
 	Name      string `json:"name"`
 	State     string `json:"state"`
 	StartTime int64  `json:"start-time"` // ms since the epoch
+	Duration  int64  `json:"duration"`   // ms, up to now or to its end
 }
 
 // Ended says whether the job has come to an end, a good or a bad one.

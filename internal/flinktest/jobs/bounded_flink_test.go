@@ -5,12 +5,17 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
+
+	"github.com/beamagents/beamagents-go/internal/flinktest"
 )
 
 // Every suspended key of a bounded input gets its timeout: the runner takes no checkpoints
@@ -41,7 +46,8 @@ func TestDeadlinesOfBoundedInput(t *testing.T) {
 	}
 }
 
-// No worker process stays behind when a job has ended, whatever way it ends.
+// No worker process stays behind when a job has ended, whatever way it ends, and none
+// listens outside the loopback interface.
 func TestNoWorkerStays(t *testing.T) {
 	path, err := program()
 	if err != nil {
@@ -61,6 +67,18 @@ func TestNoWorkerStays(t *testing.T) {
 		for len(workers(t, path)) == 0 {
 			if !r.pause() {
 				t.Fatalf("no worker came\n%s", r.state())
+			}
+		}
+		for _, pid := range append(workers(t, path), r.cmd.Process.Pid) {
+			// A worker that has ended has no addresses.
+			all, err := flinktest.Listens(pid)
+			if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ESRCH) {
+				t.Error(err)
+			}
+			for _, at := range all {
+				if !at.Addr().IsLoopback() {
+					t.Errorf("process %d of the program listens on %v", pid, at)
+				}
 			}
 		}
 		f(id)

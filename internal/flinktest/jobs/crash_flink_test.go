@@ -148,11 +148,11 @@ func hasParallelism(all map[string]int, want int) bool {
 	return false
 }
 
-// Checkpoints go on while agents are slow: 40 activations of 300 ms wait at once, and more
-// numbers come than they take.
+// Checkpoints go on while agents are slow. A checkpoint waits for the bundle that is open, and
+// for the numbers that were sent before it.
 func TestCheckpointsOfSlowAgents(t *testing.T) {
 	t.Parallel()
-	r := newRun(t, job{kind: "agents", keys: 40, numbers: 20_000, perBundle: 40, sleepMS: 300})
+	r := newRun(t, job{kind: "agents", keys: 40, numbers: 20_000, perBundle: 10, sleepMS: 300})
 	r.write(0, r.numbers)
 	r.start("PROCESS", fast...)
 	id := r.id()

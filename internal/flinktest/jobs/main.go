@@ -1,12 +1,13 @@
 // Jobs is the program whose pipelines the tests of this package crash on a Flink cluster.
 //
-//	jobs --job count|cells|agents|deadlines --dir DIR ... --runner agents-flink --endpoint HOST:PORT
+//	jobs --job count|cells|agents|deadlines|reshuffle|keyed --dir DIR ... --runner agents-flink --endpoint HOST:PORT
 //
 // A job of count, cells or agents reads numbers, one a line, from DIR/numbers, counts them
 // by key in state, and then once more in the state of a step downstream, which writes
 // what it has in state to DIR/tally. See package tail for the marker files DIR/complete and
 // DIR/until. A job of deadlines has a bounded input, whose agents all suspend; it writes
-// what they emit to DIR/outputs.
+// what they emit to DIR/outputs. The jobs reshuffle and keyed are for measurements: they make
+// their numbers themselves.
 //
 // When the job has ended the program prints its counters as a JSON object.
 package main
@@ -22,6 +23,7 @@ import (
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/log"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/runners"
+	_ "github.com/apache/beam/sdks/v2/go/pkg/beam/runners/flink" // the stock runner, to compare with
 	_ "github.com/apache/beam/sdks/v2/go/pkg/beam/runners/prism"
 
 	"github.com/beamagents/beamagents-go/internal/tail"
@@ -50,7 +52,7 @@ type job struct {
 
 func main() {
 	var j job
-	flag.StringVar(&j.kind, "job", "", "count, cells, agents or deadlines")
+	flag.StringVar(&j.kind, "job", "", "count, cells, agents, deadlines, reshuffle or keyed")
 	flag.StringVar(&j.dir, "dir", "", "folder of the job, which the workers share")
 	flag.IntVar(&j.keys, "keys", 10, "number of keys")
 	flag.IntVar(&j.numbers, "numbers", 0, "how many numbers there will be")
@@ -95,6 +97,10 @@ func (j job) build(s beam.Scope) error {
 		})
 		return nil
 	}
+	if j.kind == "reshuffle" || j.kind == "keyed" {
+		buildBench(s, j)
+		return nil
+	}
 	if j.inserted {
 		for _, name := range []string{"Early", "zone"} { // before and after the others in any order
 			early := s.Scope(name)
@@ -126,7 +132,7 @@ func (j job) build(s beam.Scope) error {
 		// A dead letter would be an element that was not counted.
 		beam.ParDo0(s.Scope("Errors"), &refuseFn{}, agents.Errors)
 	default:
-		return fmt.Errorf("--job %q is not valid: use count, cells, agents or deadlines", j.kind)
+		return fmt.Errorf("--job %q is not valid: use count, cells, agents, deadlines, reshuffle or keyed", j.kind)
 	}
 	beam.ParDo(s.Scope("Tally"), newTallyFn(j.dir, crashes), counted)
 	return nil

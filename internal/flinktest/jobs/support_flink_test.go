@@ -61,7 +61,7 @@ func build(pkg, name string) (string, error) {
 // run is a job of the program on the cluster.
 type run struct {
 	job
-	t       *testing.T
+	t       testing.TB
 	ctx     context.Context
 	cluster *flinktest.Cluster
 	name    string // of the job, and the last one that was started
@@ -73,7 +73,7 @@ type run struct {
 
 // newRun makes the folder of a job. In the environment PROCESS the submitter is gone while
 // the job runs; in LOOPBACK it is the worker.
-func newRun(t *testing.T, j job) *run {
+func newRun(t testing.TB, j job) *run {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), testLimit)
 	t.Cleanup(cancel)
