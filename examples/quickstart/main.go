@@ -1,11 +1,11 @@
 // Quickstart is the smallest useful agent: it pays small refunds, asks a human about large
 // ones, and waits for the answers.
 //
-//	go run ./examples/quickstart --input FILE --out DIR [--otlp] [--runner prism|agents-flink] [--fingerprint FILE]
+//	go run ./examples/quickstart --input FILE --out DIR [--otlp] [--metrics] [--runner prism|agents-flink] [--fingerprint FILE]
 //
 // It prints what the agent has decided. Everything that leaves the agent is in the folder.
 // With --otlp, or where OTEL_EXPORTER_OTLP_ENDPOINT is set, it also sends the traces to an
-// OpenTelemetry collector.
+// OpenTelemetry collector. With --metrics it prints the metrics of the job on standard error.
 // Exit status: 0 when the pipeline ran, dead letters or not, or the fingerprint was
 // written; 1 when it failed; 2 for a wrong flag or a missing file.
 package main
@@ -36,11 +36,12 @@ func main() {
 	input := flag.String("input", "", "file of envelopes, one a line in JSON")
 	out := flag.String("out", "", "folder for the outputs, created if need be")
 	otlp := flag.Bool("otlp", false, "send the traces to an OpenTelemetry collector")
+	metrics := flag.Bool("metrics", false, "print the metrics of the job on standard error")
 	flag.CommandLine.Init("quickstart", flag.ContinueOnError) // or a wrong flag prints all flags of Beam
 	flag.CommandLine.SetOutput(io.Discard)
 	switch err := flag.CommandLine.Parse(os.Args[1:]); {
 	case errors.Is(err, flag.ErrHelp):
-		fmt.Fprintln(os.Stderr, "usage: quickstart --input FILE --out DIR [--otlp] [--runner prism|agents-flink] [--fingerprint FILE]")
+		fmt.Fprintln(os.Stderr, "usage: quickstart --input FILE --out DIR [--otlp] [--metrics] [--runner prism|agents-flink] [--fingerprint FILE]")
 		return
 	case err != nil:
 		end(2, err)
@@ -54,8 +55,14 @@ func main() {
 	p, s := beam.NewPipelineWithRoot()
 	build(s, *input, *out, exporter(*otlp))
 	graph.WriteIfAsked(p)
-	if _, err := beam.Run(context.Background(), cmp.Or(*runners.Runner, "prism"), p); err != nil {
+	result, err := beam.Run(context.Background(), cmp.Or(*runners.Runner, "prism"), p)
+	if err != nil {
 		end(1, err)
+	}
+	if *metrics {
+		if err := transforms.WriteMetrics(os.Stderr, result); err != nil {
+			end(1, err)
+		}
 	}
 	decisions, err := os.ReadFile(filepath.Join(*out, "outputs.jsonl"))
 	if err != nil {

@@ -117,7 +117,7 @@ func TestAWrongCallIsOneLine(t *testing.T) {
 		}
 	}
 	stdout, stderr, status := program(t, "--help")
-	if status != 0 || stdout != "" || stderr != "usage: quickstart --input FILE --out DIR [--otlp] [--runner prism|agents-flink] [--fingerprint FILE]\n" {
+	if status != 0 || stdout != "" || stderr != "usage: quickstart --input FILE --out DIR [--otlp] [--metrics] [--runner prism|agents-flink] [--fingerprint FILE]\n" {
 		t.Errorf("--help: status %d, stdout %q, stderr %q", status, stdout, stderr)
 	}
 }
@@ -145,6 +145,25 @@ func TestNoCollector(t *testing.T) {
 	}
 	if diff := cmp.Diff(readFile(t, "testdata", "intents.jsonl"), readFile(t, dir, "intents.jsonl")); diff != "" {
 		t.Errorf("intents.jsonl (-testdata +got):\n%s", diff)
+	}
+}
+
+// The metrics are on standard error, and only if they are asked for: the README has some.
+func TestMetrics(t *testing.T) {
+	dir := t.TempDir()
+	stdout, stderr, status := program(t, "--input", "sample/sample.jsonl", "--out", dir, "--metrics")
+	if status != 0 || stdout != readFile(t, dir, "outputs.jsonl") {
+		t.Errorf("status %d, stdout %q", status, stdout)
+	}
+	_, rest, found := strings.Cut(readFile(t, "README.md"), "--metrics` prints the metrics of the job on standard error, such as\n\n```\n")
+	want, _, closed := strings.Cut(rest, "```")
+	if !found || !closed || want == "" {
+		t.Fatal("README.md shows no metrics")
+	}
+	for line := range strings.Lines(want) {
+		if !strings.Contains(stderr, line) {
+			t.Errorf("%q of README.md is not in\n%s", line, stderr)
+		}
 	}
 }
 

@@ -2,12 +2,14 @@
 // remembers the customer, pays small refunds, and asks a human about large ones.
 //
 //	go run . --input FILE --out DIR [--model NAME] [--latency 20ms] [--concurrency 64]
-//		[--runner prism|agents-flink] [--fingerprint FILE]
+//		[--otlp] [--metrics] [--runner prism|agents-flink] [--fingerprint FILE]
 //
 // It prints a summary, and its progress on standard error. Everything that leaves the agent
 // is in the folder. The model is a server in this process that follows the rules of the
 // prompt and answers after the latency; or the one at OPENAI_BASE_URL, with the key that
-// OPENAI_API_KEY has. Exit status: 0 when the pipeline ran, dead letters or not, or the
+// OPENAI_API_KEY has. With --otlp, or where OTEL_EXPORTER_OTLP_ENDPOINT is set, it also sends
+// the traces to an OpenTelemetry collector. With --metrics it prints the metrics of the job on
+// standard error, except on Flink, where the job is cancelled at its end. Exit status: 0 when the pipeline ran, dead letters or not, or the
 // fingerprint was written; 1 when it failed; 2 for a wrong flag or a missing file.
 package main
 
@@ -30,9 +32,10 @@ import (
 
 	"github.com/beamagents/beamagents-go/pkg/compat/graph"
 	"github.com/beamagents/beamagents-go/pkg/runners/flink"
+	"github.com/beamagents/beamagents-go/pkg/transforms"
 )
 
-const usage = "usage: triage --input FILE --out DIR [--model NAME] [--latency 20ms] [--concurrency 64] [--runner prism|agents-flink] [--fingerprint FILE]"
+const usage = "usage: triage --input FILE --out DIR [--model NAME] [--latency 20ms] [--concurrency 64] [--otlp] [--metrics] [--runner prism|agents-flink] [--fingerprint FILE]"
 
 func main() {
 	input := flag.String("input", "", "file of envelopes, one a line in JSON")
@@ -40,6 +43,8 @@ func main() {
 	model := flag.String("model", "gpt-4.1-mini", "name of the model")
 	latency := flag.Duration("latency", 20*time.Millisecond, "after which the model in this process answers")
 	concurrency := flag.Int("concurrency", 64, "activations at once")
+	otlp := flag.Bool("otlp", false, "send the traces to an OpenTelemetry collector")
+	metrics := flag.Bool("metrics", false, "print the metrics of the job on standard error")
 	flag.CommandLine.Init("triage", flag.ContinueOnError) // or a wrong flag prints all flags of Beam
 	flag.CommandLine.SetOutput(io.Discard)
 	switch err := flag.CommandLine.Parse(os.Args[1:]); {
@@ -69,18 +74,24 @@ func main() {
 	}
 	p, s := beam.NewPipelineWithRoot()
 	runner := cmp.Or(*runners.Runner, "prism")
-	err := job{input: *input, out: *out, concurrency: *concurrency, desk: &desk, open: runner == flink.Name}.build(s)
+	err := job{
+		input: *input, out: *out, concurrency: *concurrency, desk: &desk, open: runner == flink.Name, exporter: exporter(*otlp),
+	}.build(s)
 	if err != nil {
 		end(1, err)
 	}
 	graph.WriteIfAsked(p)
 	stop := report(calls)
+	var result beam.PipelineResult
 	if runner == flink.Name {
 		err = runOpen(p, *out)
 	} else {
-		_, err = beam.Run(context.Background(), runner, p)
+		result, err = beam.Run(context.Background(), runner, p)
 	}
 	stop()
+	if err == nil && *metrics && result != nil {
+		err = transforms.WriteMetrics(os.Stderr, result)
+	}
 	if err == nil {
 		err = printSummary(os.Stdout, *out)
 	}
@@ -114,6 +125,28 @@ func check(input, out string, args []string) error {
 		return fmt.Errorf("cannot read the input: %s is not a file", input)
 	}
 	return nil
+}
+
+// exporter names where the traces go: to the collector that OTEL_EXPORTER_OTLP_ENDPOINT says,
+// or with --otlp to one on this machine.
+func exporter(otlp bool) string {
+	const endpoint = "OTEL_EXPORTER_OTLP_ENDPOINT"
+	switch {
+	case os.Getenv(endpoint) != "":
+		return "otlp"
+	case !otlp:
+		return "none"
+	}
+	// Without a URL the exporters ask for TLS, and a local collector has none. The embedded
+	// runner's worker is this process.
+	url := "http://localhost:4318"
+	if os.Getenv("OTEL_EXPORTER_OTLP_PROTOCOL") == "grpc" {
+		url = "http://localhost:4317"
+	}
+	if err := os.Setenv(endpoint, url); err != nil {
+		panic(err) // the name and the value are good
+	}
+	return "otlp"
 }
 
 // report prints each second how far the run is. Stop prints how long it took.

@@ -81,6 +81,21 @@ func TestProgram(t *testing.T) {
 	}
 }
 
+// A collector that is asked for and not there costs the traces that it would get, and the
+// metrics say so.
+func TestNoCollector(t *testing.T) {
+	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:1") // nobody listens
+	stdout, stderr, status := program(t, "--input", "sample/sample.jsonl", "--out", t.TempDir(), "--latency", "1ms", "--otlp", "--metrics")
+	if diff := cmp.Diff(readmeSummary(t), stdout); status != 0 || diff != "" {
+		t.Errorf("status %d, (-README +got):\n%s", status, diff)
+	}
+	for _, want := range []string{"spans are dropped", "\nspans_dropped ", "\nllm_cache_hits ", "\nactivation_ms "} {
+		if !strings.Contains(stderr, want) {
+			t.Errorf("%q is not in\n%s", want, stderr)
+		}
+	}
+}
+
 func TestAWrongCallIsOneLine(t *testing.T) {
 	folder := t.TempDir()
 	for name, tc := range map[string]struct {

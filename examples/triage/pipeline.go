@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"path/filepath"
 
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
@@ -13,7 +14,8 @@ type job struct {
 	input, out  string
 	concurrency int
 	desk        *triage
-	open        bool // the source stays open until the agents are done
+	open        bool   // the source stays open until the agents are done
+	exporter    string // of the traces; empty for none
 }
 
 // outputFiles are the files in the folder of a job.
@@ -36,11 +38,12 @@ func (j job) build(s beam.Scope) error {
 	}
 	keyed := transforms.KeyByEntity(s, read.Envelopes)
 	agents := transforms.RunAgent(s, transforms.AgentParams{
-		Name: "triage", Agent: j.desk, Concurrency: j.concurrency, HoldWatermark: j.open,
+		Name: "triage", Agent: j.desk, Concurrency: j.concurrency, HoldWatermark: j.open, MeasureDurations: true,
 	}, keyed)
 	if j.open {
 		endWhenDone(s, agents.Outputs, done)
 	}
+	transforms.ExportTraces(s, transforms.ExportTracesParams{Exporter: cmp.Or(j.exporter, "none")}, agents.Traces)
 	letters := beam.Flatten(s, read.Errors, agents.Errors)
 	files := map[string]beam.PCollection{}
 	for n, col := range []beam.PCollection{
