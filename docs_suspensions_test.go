@@ -177,8 +177,8 @@ func (a *repeatAgent) Run(ctx context.Context, act *agent.Activation) (agent.Out
 	return agent.Done(), resp.Body.Close()
 }
 
-// A call that an agent makes in Run is made again when its bundle is: nothing remembers
-// the answer.
+// A call that an agent makes in Run, and not with the client of the activation, is made again
+// when its bundle is: nothing remembers the answer.
 func TestCallsOfAnAgentAreRepeated(t *testing.T) {
 	var calls atomic.Int64
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { calls.Add(1) }))

@@ -17,7 +17,7 @@ import (
 func (s *stepper) calls(a *attempt, start *agent.Start, measured func() int64) (cache func() *replay.Cache) {
 	var opened *replay.Cache
 	start.Calls = modelcall.Config{
-		Attempt: uint32(s.resumes(a)), //nolint:gosec // an activation is not resumed as often as that
+		Attempt: uint32(s.resumes(a)),
 		Scope:   s.k.Scope, Process: s.Process, Hooks: hooksOf(s.Agent), MaxTokens: s.MaxTokens, Elapsed: measured,
 		Cache: func() (*replay.Cache, error) {
 			c, err := s.k.Cache()
@@ -142,7 +142,7 @@ func (t tracer) calls(parent [8]byte, staged agent.Staged, entry uint32, resumes
 		span := intent.SpanID(t.s.k.Entity, t.seq, role, step)
 		if c.HTTP {
 			// These have no step. A resume may make the same request again.
-			span = intent.SpanID(t.s.k.Entity, t.seq, role+"."+c.Key, uint32(resumes)) //nolint:gosec // as above
+			span = intent.SpanID(t.s.k.Entity, t.seq, role+"."+c.Key, uint32(resumes))
 		}
 		t.emit(&pb.TraceEvent{EventType: pb.TraceEvent_LLM_CALL, StepIndex: step, Attributes: attributes}, span, parent)
 	}

@@ -123,11 +123,11 @@ type Sample struct {
 
 // The names of the distributions, besides that of Step.DurationsMS.
 const (
-	LLMMS            = "llm_ms"            // of the model calls of an attempt, hits included
-	OverheadMS       = "overhead_ms"       // of an attempt without them
-	Tokens           = "tokens"            // of a model call that was made
-	PromptTokens     = "prompt_tokens"     //nolint:gosec // a name
-	CompletionTokens = "completion_tokens" //nolint:gosec // a name
+	LLMMS            = "llm_ms"      // of the model calls of an attempt, hits included
+	OverheadMS       = "overhead_ms" // of an attempt without them
+	Tokens           = "tokens"      // of a model call that was made
+	PromptTokens     = "prompt_tokens"
+	CompletionTokens = "completion_tokens"
 )
 
 // Distributions are the names of all distributions of samples, in order.

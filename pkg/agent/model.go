@@ -11,7 +11,7 @@ import (
 	"github.com/beamagents/beamagents-go/pkg/replay"
 )
 
-// ErrTokenBudget: the responses of the activation have more tokens than
+// ErrTokenBudget says that the responses of the activation have more tokens than
 // AgentParams.MaxTokens. The activation fails.
 var ErrTokenBudget = modelcall.ErrTokenBudget
 

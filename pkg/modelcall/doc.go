@@ -13,8 +13,8 @@
 // repetition: a retry takes its place.
 //
 // A complete response with a status from 200 to 299 is recorded while it is read: its
-// status, the headers that name its form and the provider's request id, and its body,
-// compressed. A stream is passed on as it arrives. It is complete when the event arrives
+// status, the headers that name its form and the provider's request id, its body,
+// compressed, and its [Usage]. A stream is passed on as it arrives. It is complete when the event arrives
 // that ends it, or, for streams of unknown APIs, at its end. Everything else is passed on
 // and not recorded: an error, a redirect, a response to HEAD, a body that was cut short, was
 // not read to its end, or is longer than [MaxResponseBytes].
@@ -24,7 +24,8 @@
 // in the same process repeats no call.
 //
 // A Process bounds the calls that are in flight. A call is in flight until its body is read
-// to the end, or closed. A host that answers with status 429 or 529, or 503 and Retry-After,
+// to the end or closed, and no longer than its activation. A call within the function of
+// [Calls.Call] takes the place of that call. A host that answers with status 429 or 529, or 503 and Retry-After,
 // gets no call until the time that it asks for is over.
 //
 // # Limits
@@ -35,5 +36,8 @@
 // An activation that needs two open responses at once waits for itself if the process
 // allows one call.
 //
-// Tokens are read from complete responses of the APIs that [Usage] lists.
+// Tokens are read from responses of the APIs that [Usage] lists, also from a stream that breaks
+// after it has told them, but not from a body above [MaxResponseBytes].
+//
+// A 101 response, as of a websocket, has a body that cannot be written to.
 package modelcall

@@ -22,6 +22,7 @@ import (
 	"github.com/beamagents/beamagents-go/pkg/agent"
 	"github.com/beamagents/beamagents-go/pkg/agenttest"
 	"github.com/beamagents/beamagents-go/pkg/beamtest"
+	"github.com/beamagents/beamagents-go/pkg/deadletter"
 	pb "github.com/beamagents/beamagents-go/proto/beam_agents/v1"
 )
 
@@ -182,6 +183,27 @@ func TestModelCallsInBothRuntimes(t *testing.T) {
 		if bytes.Contains(kit.Bytes("k", cell), []byte(modelSecret)) || bytes.Contains(kit.Bytes("k", cell), []byte("session")) {
 			t.Errorf("the cell %s has a credential", cell)
 		}
+	}
+}
+
+// A dead letter tells how many calls were answered, and shows no credential.
+func TestModelCallsInALetter(t *testing.T) {
+	addr, _ := modelServer(t, nil)
+	kit := newAgentKit(t, AgentParams{Name: "models-budget", Agent: &modelAgent{Addr: addr}, MaxTokens: 15})
+	for range 2 { // the second one is answered from the memory of the process, and says the same
+		kit.run(modelEvent())
+	}
+	for _, e := range kit.errs.All() {
+		l, err := deadletter.Read(e.Value)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if l.Code != deadletter.Tokens || l.Position.ModelCalls == nil || *l.Position.ModelCalls != 2 || strings.Contains(l.Error, modelSecret) {
+			t.Errorf("letter %+v", l)
+		}
+	}
+	if n := len(kit.errs.All()); n != 2 {
+		t.Errorf("%d letters", n)
 	}
 }
 
