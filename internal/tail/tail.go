@@ -133,7 +133,7 @@ func (f *beamagentsTailFn) ProcessElement(watermark *sdf.ManualWatermarkEstimato
 		return nil, err
 	}
 	defer func() { _ = file.Close() }()                       // it was read only
-	at := rt.GetRestriction().(offsetrange.Restriction).Start //nolint:forcetypeassert,errcheck // of CreateTracker
+	at := rt.GetRestriction().(offsetrange.Restriction).Start //nolint:forcetypeassert // of CreateTracker
 	if _, err := file.Seek(at, io.SeekStart); err != nil {
 		return nil, err
 	}

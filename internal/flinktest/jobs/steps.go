@@ -219,7 +219,7 @@ func newTallyFn(dir string, crashes Crashes) *tallyFn {
 const entry = 3
 
 // ProcessElement is Beam's.
-func (f *tallyFn) ProcessElement(sp beamstate.Provider, tally, text string, emit func(string)) error {
+func (f *tallyFn) ProcessElement(sp beamstate.Provider, tally, text string, _ func(string)) error {
 	var key string
 	var n, c int
 	if _, err := fmt.Sscanf(text, "%s %d %d", &key, &n, &c); err != nil {
