@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"strconv"
+	"sync"
 	"unicode/utf8"
 
 	"google.golang.org/protobuf/proto"
@@ -131,14 +132,19 @@ func (r response) http(req *http.Request) *http.Response {
 	}
 }
 
+// deflaters are writers to use again: a new one has more than half a megabyte of tables.
+var deflaters = sync.Pool{New: func() any {
+	w, _ := flate.NewWriter(nil, flate.DefaultCompression) // the level is a valid one
+	return w
+}}
+
 func deflate(body []byte) []byte {
 	var buf bytes.Buffer
-	w, err := flate.NewWriter(&buf, flate.DefaultCompression)
-	if err != nil {
-		return body // no level is out of range here
-	}
+	w := deflaters.Get().(*flate.Writer) //nolint:forcetypeassert // New makes no other
+	w.Reset(&buf)
 	_, _ = w.Write(body) // to memory
 	_ = w.Close()
+	deflaters.Put(w)
 	return buf.Bytes()
 }
 
