@@ -36,13 +36,13 @@ type fakeTaskManager struct {
 	called  chan struct{} // a worker has called
 }
 
-func startFakeTaskManager(t *testing.T) *fakeTaskManager {
+func startFakeTaskManager(t *testing.T, program []byte, hash string) *fakeTaskManager {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := &fakeTaskManager{address: l.Addr().String(), called: make(chan struct{}, 1)}
+	f := &fakeTaskManager{address: l.Addr().String(), program: program, hash: hash, called: make(chan struct{}, 1)}
 	s := grpc.NewServer()
 	fnpb.RegisterProvisionServiceServer(s, f)
 	fnpb.RegisterBeamFnControlServer(s, f)
@@ -105,15 +105,14 @@ func startBoot(t *testing.T, f *fakeTaskManager, env ...string) (*exec.Cmd, *str
 
 // The boot program runs the staged program with the job's options, and ends as it does.
 func TestBootRunsTheStagedProgram(t *testing.T) {
-	f := startFakeTaskManager(t)
 	temporary := t.TempDir()
 	saw := filepath.Join(t.TempDir(), "saw")
-	f.program = []byte("#!/bin/sh\n{ echo \"$@\"; echo \"$RUNNER_CAPABILITIES\"; cat \"$PIPELINE_OPTIONS_FILE\"; } > " + saw + "\nexit 3\n")
+	program := []byte("#!/bin/sh\n{ echo \"$@\"; echo \"$RUNNER_CAPABILITIES\"; cat \"$PIPELINE_OPTIONS_FILE\"; } > " + saw + "\nexit 3\n")
 	staged := filepath.Join(t.TempDir(), "staged")
-	if err := os.WriteFile(staged, f.program, 0o600); err != nil {
+	if err := os.WriteFile(staged, program, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	f.hash = hashOf(staged)
+	f := startFakeTaskManager(t, program, hashOf(staged))
 	cmd, output := startBoot(t, f, "TMPDIR="+temporary)
 	err := cmd.Wait()
 	wantError(t, err, "exit status 1")
@@ -135,8 +134,7 @@ func TestBootRunsTheStagedProgram(t *testing.T) {
 }
 
 func TestBootRefusesOtherBytes(t *testing.T) {
-	f := startFakeTaskManager(t)
-	f.program, f.hash = []byte("#!/bin/sh\n"), strings.Repeat("0", 64)
+	f := startFakeTaskManager(t, []byte("#!/bin/sh\n"), strings.Repeat("0", 64))
 	cmd, output := startBoot(t, f, "TMPDIR="+t.TempDir())
 	if err := cmd.Wait(); err == nil || !strings.Contains(output.String(), "cannot fetch the staged program") {
 		t.Errorf("%v, output %q", err, output)
@@ -151,8 +149,7 @@ func TestWorkerEndsWithBoot(t *testing.T) {
 	}
 	for name, signal := range map[string]syscall.Signal{"SIGTERM": syscall.SIGTERM, "SIGKILL": syscall.SIGKILL} {
 		t.Run(name, func(t *testing.T) {
-			f := startFakeTaskManager(t)
-			f.hash = hashOf(self) // it runs as the worker, too
+			f := startFakeTaskManager(t, nil, hashOf(self)) // it runs as the worker, too
 			pid := filepath.Join(t.TempDir(), "pid")
 			cmd, output := startBoot(t, f, "TMPDIR="+t.TempDir(), pidFile+"="+pid)
 			select {
