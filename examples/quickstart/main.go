@@ -24,6 +24,7 @@ import (
 
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/log"
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/options/jobopts"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/runners"
 	_ "github.com/apache/beam/sdks/v2/go/pkg/beam/runners/prism"
 
@@ -63,6 +64,9 @@ func main() {
 		if err := transforms.WriteMetrics(os.Stderr, result); err != nil {
 			end(1, err)
 		}
+	}
+	if *jobopts.Async {
+		return // the job goes on, and the outputs come when it ends
 	}
 	decisions, err := os.ReadFile(filepath.Join(*out, "outputs.jsonl"))
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -43,14 +44,7 @@ const (
 const parentInterval = 500 * time.Millisecond
 
 func init() {
-	for name, usage := range map[string]string{
-		provisionFlag: "Start as the boot program of a worker, which the task manager tells where to ask for its job.",
-		artifactFlag:  "Where a boot program fetches the staged program.",
-	} {
-		if flag.Lookup(name) == nil {
-			flag.String(name, "", usage)
-		}
-	}
+	defineBootFlags(flag.CommandLine, os.Args[1:])
 	if of := os.Getenv(parentVariable); of != "" {
 		// What an agent starts is not to end with the worker's parent.
 		_ = os.Unsetenv(parentVariable)
@@ -62,6 +56,31 @@ func init() {
 	}
 	// The SDK's own hook runs first, and does not return in a worker.
 	runtime.RegisterInit(boot)
+}
+
+// defineBootFlags defines the flags of a boot program in a program that is started as one.
+// Any other program may have flags of these names.
+func defineBootFlags(flags *flag.FlagSet, args []string) {
+	for name, usage := range map[string]string{
+		provisionFlag: "Start as the boot program of a worker, which the task manager tells where to ask for its job.",
+		artifactFlag:  "Where a boot program fetches the staged program.",
+	} {
+		given := slices.ContainsFunc(args, func(arg string) bool {
+			arg, _, _ = strings.Cut(arg, "=")
+			return arg == "-"+name || arg == "--"+name
+		})
+		if given && flags.Lookup(name) == nil {
+			flags.String(name, "", usage)
+		}
+	}
+}
+
+// flagValue is the value of a flag, empty if there is no such flag.
+func flagValue(name string) string {
+	if f := flag.Lookup(name); f != nil {
+		return f.Value.String()
+	}
+	return ""
 }
 
 // endWith ends this process when its parent is another than pid. Flink ends the process
@@ -77,7 +96,7 @@ func endWith(pid int) {
 // boot makes this program the boot program of a worker, if a task manager has started it
 // as one. Then it does not return.
 func boot() {
-	provision := flag.Lookup(provisionFlag).Value.String()
+	provision := flagValue(provisionFlag)
 	if provision == "" {
 		return
 	}
@@ -132,7 +151,7 @@ func workerCommand(ctx context.Context, program, id, dir string, info *fnpb.Prov
 		if url := of.GetUrl(); url != "" {
 			return url
 		}
-		return flag.Lookup(flagName).Value.String()
+		return flagValue(flagName)
 	}
 	cmd := exec.CommandContext(ctx, program, //nolint:gosec // the program that was staged with the job, by its hash
 		"--worker=true",
@@ -163,7 +182,7 @@ func fetch(ctx context.Context, info *fnpb.ProvisionInfo, dir string) (string, e
 	}
 	endpoint := info.GetArtifactEndpoint().GetUrl()
 	if endpoint == "" {
-		endpoint = flag.Lookup(artifactFlag).Value.String()
+		endpoint = flagValue(artifactFlag)
 	}
 	artifacts, err := artifact.Materialize(artifact.WithArtifactValidation(ctx, true), endpoint, info.GetDependencies(), info.GetRetrievalToken(), dir)
 	if err != nil {

@@ -20,6 +20,16 @@ func unbounded(p *pipepb.Pipeline) bool {
 	return false
 }
 
+// boundedInput tells whether the main input of a step is bounded.
+func boundedInput(p *pipepb.Pipeline, step *pipepb.PTransform, payload *pipepb.ParDoPayload) bool {
+	for tag, id := range step.GetInputs() {
+		if _, side := payload.GetSideInputs()[tag]; !side && p.GetComponents().GetPcollections()[id].GetIsBounded() == pipepb.IsBounded_UNBOUNDED {
+			return false
+		}
+	}
+	return true
+}
+
 // checkpointInterval is 0 for a job without checkpoints.
 func (o *Options) checkpointInterval(p *pipepb.Pipeline) time.Duration {
 	if o.CheckpointInterval == 0 && unbounded(p) {
@@ -28,8 +38,7 @@ func (o *Options) checkpointInterval(p *pipepb.Pipeline) time.Duration {
 	return o.CheckpointInterval
 }
 
-// check refuses a pipeline that would hang or lose data with these options, and fills in
-// the interval of its checkpoints.
+// check refuses a pipeline that would hang or lose data with these options.
 func (o *Options) check(p *pipepb.Pipeline) error {
 	endless := unbounded(p)
 	switch {
@@ -46,10 +55,15 @@ func (o *Options) check(p *pipepb.Pipeline) error {
 			return err
 		}
 		switch {
+		case len(payload.GetSideInputs()) > 0 && !o.Batch && o.checkpointInterval(p) > 0:
+			return fmt.Errorf("step %s has a side input, and in a streaming job with checkpoints each checkpoint of such a step fails on Flink and the job starts again without end: give what the side input holds to a step before it, which adds it to the elements, or run bounded sources", t.GetUniqueName())
 		case !stateful(payload):
 		case len(payload.GetSideInputs()) > 0 && !o.Batch:
 			return fmt.Errorf("step %s has state or timers and a side input, and Flink loses such a step in streaming (it is not in the job at all, or no checkpoint completes): give what the side input holds to a step before it, which adds it to the elements, or run bounded sources with --flink_batch", t.GetUniqueName())
-		case len(payload.GetTimerFamilySpecs()) > 0 && !endless && o.CheckpointInterval > 0:
+		case len(payload.GetTimerFamilySpecs()) == 0 || o.checkpointInterval(p) == 0 || !boundedInput(p, t, payload):
+		case endless:
+			return fmt.Errorf("step %s has timers and a bounded input beside an unbounded source, and with the checkpoints that the source needs Flink clears the step's state before the last timers of a bounded input: run the branch with the bounded input as a pipeline of its own, or flatten the input with an unbounded one", t.GetUniqueName())
+		default:
 			return fmt.Errorf("step %s has timers, and with --flink_checkpoint_interval Flink clears its state before the last timers of a bounded input: leave out --flink_checkpoint_interval (a failure then fails the job, which you start again)", t.GetUniqueName())
 		}
 	}

@@ -5,6 +5,8 @@ import (
 	"os"
 	"regexp"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 )
 
 // JobError is why a job did not come to its end.
@@ -16,7 +18,9 @@ type JobError struct {
 	// Step is the unique name of the step that failed. It is empty when the failure is of
 	// no step, or when the worker did not say which.
 	Step string
-	// Reason is the error of the step, or else the first sentence of Flink's.
+	// Reason is the error of the step, or else the first sentence of Flink's, of 4 KiB at
+	// most. Its data may be in it. Control characters are replaced by U+FFFD in Step and
+	// Reason, but for line ends and tabs.
 	Reason string
 	// TraceFile is a file with all that the job server said, Java's traces included. It
 	// is empty when the file could not be written.
@@ -51,15 +55,46 @@ func failed(id string, messages []string) *JobError {
 			e.Step, e.Reason = step, reason
 		}
 	}
+	e.Step, e.Reason = printable(e.Step), printable(e.Reason)
 	if len(messages) > 0 {
 		e.TraceFile = keepTrace(id, messages)
 	}
 	return e
 }
 
+// nameLimit bounds what the name of a trace file has of the job's id. Most file systems
+// take 255 bytes.
+const nameLimit = 120
+
+// textLimit bounds a text that is shown, in bytes.
+const textLimit = 4096
+
+// printable is a text of somebody else's for a terminal. Its end is left out if it is long.
+func printable(text string) string {
+	cut := len(text) > textLimit
+	if cut {
+		end := textLimit
+		for end > textLimit-utf8.UTFMax && !utf8.RuneStart(text[end]) {
+			end--
+		}
+		text = text[:end]
+	}
+	text = strings.Map(func(r rune) rune {
+		if r == '\n' || r == '\t' || unicode.IsPrint(r) {
+			return r
+		}
+		return unicode.ReplacementChar
+	}, text)
+	if cut {
+		text += " ..."
+	}
+	return text
+}
+
 // keepTrace writes the messages to a file that only this user can read.
 func keepTrace(id string, messages []string) string {
-	f, err := os.CreateTemp("", "flink-"+unsafeInName.ReplaceAllString(id, "_")+"-*.log")
+	name := unsafeInName.ReplaceAllString(id, "_")
+	f, err := os.CreateTemp("", "flink-"+name[:min(len(name), nameLimit)]+"-*.log")
 	if err != nil {
 		return ""
 	}

@@ -47,3 +47,40 @@ func TestTraceIsKeptForThisUser(t *testing.T) {
 		t.Errorf("%s: %q, %v, %v", err.TraceFile, content, readErr, statErr)
 	}
 }
+
+// The text of a step's error is its data's, and ends on a terminal.
+func TestErrorTextIsForATerminal(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	said := "DoFn[UID:6, PID:t:A\x1b[2J, Name: main.fn] failed:\nred \x1b[31m\u009b31m \u202eevil\xff\tfirst\nsecond " + strings.Repeat("ö", 1<<20)
+	err := failed("job-1", []string{said})
+	if want := "red �[31m�31m �evil�\tfirst\nsecond ö"; !strings.HasPrefix(err.Reason, want) || err.Step != "A�[2J" {
+		t.Errorf("step %q, reason %.80q", err.Step, err.Reason)
+	}
+	if len(err.Reason) > 5000 || !strings.HasSuffix(err.Reason, "ö ...") {
+		t.Errorf("%d bytes, ending in %q", len(err.Reason), err.Reason[len(err.Reason)-10:])
+	}
+	if content, readErr := os.ReadFile(err.TraceFile); readErr != nil || !strings.Contains(string(content), said) {
+		t.Errorf("the trace has %d bytes, %v", len(content), readErr)
+	}
+}
+
+func TestProgressIsOneLineForATerminal(t *testing.T) {
+	var progress locked
+	w := &watch{name: "orders\x1b[2J", progress: &progress}
+	w.restarted("DoFn[UID:6, PID:t:A, Name: main.fn] failed:\nfirst\x1b[31m\nsecond " + strings.Repeat("x", 1<<20))
+	got := progress.String()
+	if want := "flink: job orders�[2J: a bundle failed, Flink starts it again: in step A: first�[31m second x"; !strings.HasPrefix(got, want) {
+		t.Errorf("%.120q", got)
+	}
+	if strings.Count(got, "\n") != 1 || len(got) > 5000 {
+		t.Errorf("%d lines, %d bytes", strings.Count(got, "\n"), len(got))
+	}
+}
+
+// A job is called after its program, and its id has the name in it.
+func TestTraceOfAJobWithALongName(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	if err := failed(strings.Repeat("long", 100), []string{"one"}); err.TraceFile == "" {
+		t.Error("no trace is kept")
+	}
+}

@@ -1,6 +1,7 @@
 package flink
 
 import (
+	"cmp"
 	"context"
 	"flag"
 	"fmt"
@@ -43,12 +44,17 @@ type fakeJobs struct {
 	script  []*jobpb.JobMessagesResponse
 	hang    bool
 	metrics *jobpb.MetricResults
+	refuse  error  // what Prepare says
+	stageAt string // the address of the artifacts, if it is another
+	running func() // called when a job is to run
+	stop    func() // ends the server
 
 	mu        sync.Mutex
 	prepared  *jobpb.PrepareJobRequest
 	staged    int // bytes
 	ran       int
 	cancelled int
+	once      sync.Once
 	streaming chan struct{} // closed when the first stream has said its script
 }
 
@@ -62,6 +68,7 @@ func startFakeJobs(t *testing.T) *fakeJobs {
 	s := grpc.NewServer()
 	jobpb.RegisterJobServiceServer(s, f)
 	jobpb.RegisterArtifactStagingServiceServer(s, f)
+	f.stop = func() { go s.Stop() }
 	go s.Serve(l)
 	t.Cleanup(s.Stop)
 	return f
@@ -70,10 +77,13 @@ func startFakeJobs(t *testing.T) *fakeJobs {
 func (f *fakeJobs) Prepare(_ context.Context, r *jobpb.PrepareJobRequest) (*jobpb.PrepareJobResponse, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if f.refuse != nil {
+		return nil, f.refuse
+	}
 	f.prepared = proto.CloneOf(r)
 	return &jobpb.PrepareJobResponse{
 		PreparationId: "prepared", StagingSessionToken: "token",
-		ArtifactStagingEndpoint: &pipepb.ApiServiceDescriptor{Url: f.address},
+		ArtifactStagingEndpoint: &pipepb.ApiServiceDescriptor{Url: cmp.Or(f.stageAt, f.address)},
 	}, nil
 }
 
@@ -111,6 +121,9 @@ func (f *fakeJobs) Run(_ context.Context, r *jobpb.RunJobRequest) (*jobpb.RunJob
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.ran++
+	if f.running != nil {
+		f.running()
+	}
 	if r.GetPreparationId() != "prepared" || r.GetRetrievalToken() != "token" {
 		return nil, fmt.Errorf("run of %v", r)
 	}
@@ -123,7 +136,7 @@ func (f *fakeJobs) GetMessageStream(_ *jobpb.JobMessagesRequest, stream jobpb.Jo
 			return err
 		}
 	}
-	close(f.streaming)
+	f.once.Do(func() { close(f.streaming) })
 	if f.hang {
 		<-stream.Context().Done()
 	}

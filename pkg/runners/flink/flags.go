@@ -10,9 +10,6 @@ import (
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/options/jobopts"
 )
 
-// flagPrefix begins every flag of this package.
-const flagPrefix = "flink_"
-
 // repeated is a flag that may be given more than once.
 type repeated []string
 
@@ -41,6 +38,13 @@ var (
 
 func init() {
 	flag.Var(&optionFlag, "flink_option", "name=value of an option of Beam's Flink runner, the name as the Java getter in lower_snake_case. May be repeated. Flink shows it in its web page.")
+}
+
+// ownFlags are the flags above. Another flag may begin as they do, and is the program's.
+var ownFlags = map[string]bool{
+	"flink_accept_lost_state": true, "flink_allow_non_restored_state": true, "flink_batch": true, "flink_bundle_time": true,
+	"flink_checkpoint_interval": true, "flink_checkpoint_timeout": true, "flink_master": true, "flink_max_parallelism": true,
+	"flink_operator_chaining": true, "flink_option": true, "flink_progress": true, "flink_savepoint": true,
 }
 
 // fromFlags are the options of the command line. Flags that the SDK defines for all

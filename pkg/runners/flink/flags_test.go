@@ -92,12 +92,37 @@ func TestRefusedFlags(t *testing.T) {
 func TestFlagNames(t *testing.T) {
 	var ours []string
 	flag.VisitAll(func(f *flag.Flag) {
-		if name, ok := strings.CutPrefix(f.Name, flagPrefix); ok {
+		if name, ok := strings.CutPrefix(f.Name, "flink_"); ok {
+			if !ownFlags[f.Name] {
+				t.Errorf("%s is sent to the workers", f.Name)
+			}
 			ours = append(ours, name)
 		}
 	})
 	want := "accept_lost_state allow_non_restored_state batch bundle_time checkpoint_interval checkpoint_timeout master max_parallelism operator_chaining option progress savepoint"
 	if got := strings.Join(ours, " "); got != want {
+		t.Errorf("flags %s", got)
+	}
+}
+
+// The flags of a boot program are the program's to define, unless it is started as one.
+func TestBootFlagsAreNotDefined(t *testing.T) {
+	for _, name := range []string{provisionFlag, artifactFlag} {
+		if flag.Lookup(name) != nil {
+			t.Errorf("--%s is defined", name)
+		}
+	}
+}
+
+func TestBootFlagsOfABootProgram(t *testing.T) {
+	flags := flag.NewFlagSet("program", flag.ContinueOnError)
+	args := []string{"--id=1-1", "--provision_endpoint=h:1", "-artifact_endpoint", "h:2"}
+	flags.String("id", "", "")
+	defineBootFlags(flags, args)
+	if err := flags.Parse(args); err != nil {
+		t.Fatal(err)
+	}
+	if got := flags.Lookup(provisionFlag).Value.String() + " " + flags.Lookup(artifactFlag).Value.String(); got != "h:1 h:2" {
 		t.Errorf("flags %s", got)
 	}
 }

@@ -127,17 +127,35 @@ func (o *Options) submit(ctx context.Context, pipeline *pipepb.Pipeline) (beam.P
 			return nil, fmt.Errorf("no cluster answers at --flink_master=%s: %w", o.Master, err)
 		}
 	}
-	id, err := runnerlib.Submit(ctx, client, prepared.GetPreparationId(), token)
+	id, err := start(ctx, client, prepared.GetPreparationId(), token)
 	if err != nil {
 		return nil, fmt.Errorf("the job server at %s cannot start the job: %w", o.Endpoint, err)
 	}
 	if o.Progress != nil {
-		fmt.Fprintf(o.Progress, "flink: job %s submitted to %s (%s)\n", o.JobName, o.Endpoint, id)
+		fmt.Fprintf(o.Progress, "flink: job %s submitted to %s (%s)\n", oneLine(o.JobName), o.Endpoint, oneLine(id))
 	}
 	if o.Async {
 		return &result{id: id}, nil
 	}
 	return o.wait(ctx, client, id, pipeline, rest)
+}
+
+// start starts the job. When ctx ends in the meantime the job may run, so that its id has
+// to be known to cancel it.
+func start(ctx context.Context, client jobpb.JobServiceClient, prepared, token string) (id string, err error) {
+	if err := context.Cause(ctx); err != nil {
+		return "", err
+	}
+	submission, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	defer context.AfterFunc(ctx, func() {
+		select {
+		case <-submission.Done():
+		case <-time.After(cancelTimeout):
+			stop()
+		}
+	})()
+	return runnerlib.Submit(submission, client, prepared, token)
 }
 
 // worker is the program that is staged.

@@ -7,7 +7,9 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/core/util/hooks"
@@ -227,5 +229,92 @@ func TestSecretOfTheProgramIsRefused(t *testing.T) {
 	wantError(t, err, `"flinkrunner_api_key" looks like a secret`)
 	if strings.Contains(err.Error(), "hunter2") || f.prepared != nil {
 		t.Errorf("sent, or in the error: %v", err)
+	}
+}
+
+// A flag of the program that begins as ours do is the program's, and workers read it.
+func TestFlagsOfTheProgramAreSent(t *testing.T) {
+	beam.PipelineOptions.Set("flink_topic", "orders")
+	t.Cleanup(func() { beam.PipelineOptions.Set("flink_topic", "") })
+	set(t, map[string]string{"flink_progress": "false", "flink_option": "a=b"})
+	f := startFakeJobs(t)
+	if _, _, err := submitted(t, f, bounded, func(o *Options) { o.Async = true }); err != nil {
+		t.Fatal(err)
+	}
+	sent := f.prepared.GetPipelineOptions().AsMap()["beam:option:go_options:v1"].(map[string]any)["options"].(map[string]any)
+	if sent["flink_topic"] != "orders" {
+		t.Errorf("flink_topic is %v", sent["flink_topic"])
+	}
+	for name := range ownFlags {
+		if _, ok := sent[name]; ok {
+			t.Errorf("%s is sent", name)
+		}
+	}
+}
+
+// The job may have started when the context ends during the call that starts it.
+func TestContextThatEndsAtTheSubmission(t *testing.T) {
+	f := startFakeJobs(t)
+	f.hang = true
+	ctx, cancel := context.WithCancel(t.Context())
+	f.running = func() {
+		cancel()
+		time.Sleep(100 * time.Millisecond) // time for a call that ends with the context to end
+	}
+	p, s := beam.NewPipelineWithRoot()
+	bounded(s)
+	_, err := Run(ctx, p, Options{Endpoint: f.address, Environment: Loopback})
+	if !errors.Is(err, context.Canceled) || f.cancelled != 1 {
+		t.Errorf("%d cancellations, %v", f.cancelled, err)
+	}
+}
+
+// Two pipelines of a process run beside each other, and one after the other.
+func TestPipelinesOfOneProcess(t *testing.T) {
+	var names sync.Map
+	var all sync.WaitGroup
+	for range 4 {
+		all.Go(func() {
+			f := startFakeJobs(t)
+			f.script = []*jobpb.JobMessagesResponse{stateOf(jobpb.JobState_DONE)}
+			for range 2 {
+				p, s := beam.NewPipelineWithRoot()
+				bounded(s)
+				if _, err := Run(t.Context(), p, Options{Endpoint: f.address, Environment: Loopback}); err != nil {
+					t.Error(err)
+				}
+				if _, twice := names.LoadOrStore(f.prepared.GetJobName(), true); twice {
+					t.Errorf("two jobs are called %s", f.prepared.GetJobName())
+				}
+			}
+		})
+	}
+	all.Wait()
+}
+
+func TestRefusalsLeaveNoFile(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("TMPDIR", dir)
+	for name, prepare := range map[string]func(f *fakeJobs){
+		"prepare": func(f *fakeJobs) { f.refuse = errors.New("no pipelines today") },
+		"stage":   func(f *fakeJobs) { f.stageAt = "127.0.0.1:1" },
+		"gone":    func(f *fakeJobs) { f.running = f.stop },
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := startFakeJobs(t)
+			prepare(f)
+			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+			defer cancel()
+			p, s := beam.NewPipelineWithRoot()
+			bounded(s)
+			_, err := Run(ctx, p, Options{Endpoint: f.address, Environment: Loopback})
+			if err == nil {
+				t.Error("no error")
+			}
+			t.Log(err)
+			if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+				t.Errorf("left behind: %v, %v", left, err)
+			}
+		})
 	}
 }

@@ -41,7 +41,9 @@ func nameIDs(p *pipepb.Pipeline) error {
 	transforms := make(map[string]string, len(c.GetTransforms()))
 	seen := make(map[string]bool, len(c.GetTransforms()))
 	pcollections := make(map[string]string, len(c.GetPcollections()))
-	for id, t := range c.GetTransforms() {
+	outputs := make(map[string]bool, len(c.GetPcollections()))
+	for _, id := range slices.Sorted(maps.Keys(c.GetTransforms())) {
+		t := c.GetTransforms()[id]
 		name := transformPrefix + t.GetUniqueName()
 		if seen[name] {
 			return fmt.Errorf("two steps are called %q: give one a scope of its own", t.GetUniqueName())
@@ -51,15 +53,28 @@ func nameIDs(p *pipepb.Pipeline) error {
 		if len(t.GetSubtransforms()) > 0 {
 			continue // a step inside it is the producer
 		}
-		for tag, out := range t.GetOutputs() {
-			pcollections[out] = t.GetUniqueName() + "." + tag
+		for _, tag := range slices.Sorted(maps.Keys(t.GetOutputs())) {
+			out := t.GetOutputs()[tag]
+			if reads(t, out) {
+				continue // a composite of another SDK that gives on what it reads
+			}
+			name := t.GetUniqueName() + "." + tag
+			if other, ok := pcollections[out]; ok {
+				return fmt.Errorf("%q and %q are one output: no runner takes a PCollection of two steps", name, other)
+			}
+			if outputs[name] {
+				return fmt.Errorf("two outputs are called %q: give one of their steps a scope of its own", name)
+			}
+			outputs[name] = true
+			pcollections[out] = name
 		}
 	}
 
 	renamed := make(map[string]*pipepb.PTransform, len(transforms))
 	for id, t := range c.GetTransforms() {
-		t.Inputs = rename(t.GetInputs(), pcollections)
-		t.Outputs = rename(t.GetOutputs(), pcollections)
+		composite := len(t.GetSubtransforms()) > 0
+		t.Inputs = rename(t.GetInputs(), pcollections, composite)
+		t.Outputs = rename(t.GetOutputs(), pcollections, composite)
 		renameAll(t.GetSubtransforms(), transforms)
 		renamed[transforms[id]] = t
 	}
@@ -85,16 +100,29 @@ func renameAll(ids []string, to map[string]string) {
 }
 
 // rename renames the PCollections of a transform. The SDK also uses their ids as the tags
-// of composites.
-func rename(ids, to map[string]string) map[string]string {
+// of composites. Other tags stay, since payloads name them.
+func rename(ids, to map[string]string, composite bool) map[string]string {
 	if len(ids) == 0 {
 		return ids
 	}
 	renamed := make(map[string]string, len(ids))
 	for tag, id := range ids {
-		renamed[nameOf(tag, to)] = nameOf(id, to)
+		name := nameOf(id, to)
+		if composite && tag == id {
+			tag = name
+		}
+		renamed[tag] = name
 	}
 	return renamed
+}
+
+func reads(t *pipepb.PTransform, pcollection string) bool {
+	for _, in := range t.GetInputs() {
+		if in == pcollection {
+			return true
+		}
+	}
+	return false
 }
 
 func nameOf(id string, to map[string]string) string {
@@ -123,10 +151,13 @@ func giveOwnInputs(p *pipepb.Pipeline) error {
 				continue
 			}
 			own := step.GetUniqueName() + "." + ownInput
+			name := step.GetUniqueName() + "/" + ownInput
+			if c.GetTransforms()[transformPrefix+name] != nil || c.GetPcollections()[own] != nil {
+				return fmt.Errorf("the name %q is taken, and the step %q needs it: rename the other step", name, step.GetUniqueName())
+			}
 			col := proto.CloneOf(c.GetPcollections()[input])
 			col.UniqueName = own
 			c.Pcollections[own] = col
-			name := step.GetUniqueName() + "/" + ownInput
 			c.Transforms[transformPrefix+name] = &pipepb.PTransform{
 				UniqueName: name,
 				Spec:       &pipepb.FunctionSpec{Urn: urnFlatten},

@@ -132,3 +132,66 @@ func TestEqualNamesAreRefused(t *testing.T) {
 	}}}
 	wantError(t, stableIDs(p), `two steps are called "Count"`)
 }
+
+// The tags of a step are part of its payload.
+func TestTagsOfStepsStay(t *testing.T) {
+	p := &pipepb.Pipeline{Components: &pipepb.Components{
+		Transforms: map[string]*pipepb.PTransform{
+			"e1": {UniqueName: "Source", Outputs: map[string]string{"n2": "n1"}},
+			"e2": {UniqueName: "Read", Inputs: map[string]string{"n2": "n1"}, Outputs: map[string]string{"n1": "n2"}},
+		},
+		Pcollections: map[string]*pipepb.PCollection{"n1": {}, "n2": {}},
+	}}
+	if err := stableIDs(p); err != nil {
+		t.Fatal(err)
+	}
+	read := p.GetComponents().GetTransforms()["t:Read"]
+	if read.GetInputs()["n2"] != "Source.n2" || read.GetOutputs()["n1"] != "Read.n1" {
+		t.Errorf("%v, %v", read.GetInputs(), read.GetOutputs())
+	}
+}
+
+// A composite of another SDK may give on what it reads.
+func TestCompositeWithoutStepsIsNoProducer(t *testing.T) {
+	for range 20 { // the order of a map
+		p := &pipepb.Pipeline{Components: &pipepb.Components{
+			Transforms: map[string]*pipepb.PTransform{
+				"e1": {UniqueName: "Source", Outputs: map[string]string{"i0": "n1"}},
+				"e2": {UniqueName: "Same", Inputs: map[string]string{"in": "n1"}, Outputs: map[string]string{"out": "n1"}},
+			},
+			Pcollections: map[string]*pipepb.PCollection{"n1": {}},
+		}}
+		if err := stableIDs(p); err != nil {
+			t.Fatal(err)
+		}
+		if p.GetComponents().GetPcollections()["Source.i0"] == nil {
+			t.Fatalf("%v", p.GetComponents().GetPcollections())
+		}
+	}
+}
+
+func TestClashingIDsAreRefused(t *testing.T) {
+	two := map[string]*pipepb.PCollection{"n1": {}, "n2": {}}
+	for name, test := range map[string]struct {
+		transforms   map[string]*pipepb.PTransform
+		pcollections map[string]*pipepb.PCollection
+		want         string
+	}{
+		"PCollections": {map[string]*pipepb.PTransform{
+			"e1": {UniqueName: "A", Outputs: map[string]string{"b.i0": "n1"}}, "e2": {UniqueName: "A.b", Outputs: map[string]string{"i0": "n2"}},
+		}, two, `two outputs are called "A.b.i0"`},
+		"producers": {map[string]*pipepb.PTransform{
+			"e1": {UniqueName: "A", Outputs: map[string]string{"i0": "n1"}}, "e2": {UniqueName: "B", Outputs: map[string]string{"i0": "n1"}},
+		}, two, `"B.i0" and "A.i0" are one output`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := &pipepb.Pipeline{Components: &pipepb.Components{Transforms: test.transforms, Pcollections: test.pcollections}}
+			wantError(t, stableIDs(p), test.want)
+		})
+	}
+	t.Run("own input", func(t *testing.T) {
+		p := marshalled(t, bounded)
+		p.GetComponents().GetTransforms()["e9"] = &pipepb.PTransform{UniqueName: "flink.runnerCountFn/own_input"}
+		wantError(t, stableIDs(p), `the name "flink.runnerCountFn/own_input" is taken`)
+	})
+}

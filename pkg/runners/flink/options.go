@@ -7,6 +7,7 @@ import (
 	"io"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -225,26 +226,42 @@ func (o *Options) extra() (map[string]any, error) {
 
 var (
 	wordBreak   = regexp.MustCompile(`[^A-Za-z0-9]+|([a-z0-9])([A-Z])`)
-	plainValue  = regexp.MustCompile(`^(-?[0-9.]+[a-zµ]*|true|false|)$`)
 	reference   = regexp.MustCompile(`^(env|file):`)
 	userInfo    = regexp.MustCompile(`://[^/@\s]*:[^/@\s]+@`)
-	secretWords = []string{"password", "passwd", "passphrase", "secret", "token", "credential", "credentials", "apikey"}
+	inValue     = regexp.MustCompile(`(?i)(^|[\s?&;,])(password|passwd|pwd|secret|token|access_token|api_?key)=[^\s&;,]|\bBearer [A-Za-z0-9]|-----BEGIN [A-Z ]*PRIVATE KEY`)
+	secretWords = []string{"password", "passwords", "passwd", "pwd", "passphrase", "secret", "secrets", "token", "credential", "credentials", "apikey", "authorization"}
+	secretKeys  = []string{"api", "private", "access", "signing", "secret", "encryption", "account", "hmac"}
+	// notSecret end the names of what only leads to a secret.
+	notSecret = []string{"file", "path", "dir", "name", "url", "env"}
 )
 
-// looksSecret tells whether an option with this name and value is a secret. A number, a
-// switch, and a reference such as env:NAME are none.
+// looksSecret tells whether an option with this name and value is a secret. A switch, a
+// reference such as env:NAME, and a place such as token_file are none, nor is a number
+// under a name that does not end with the word, such as token_limit.
 func looksSecret(name, value string) bool {
-	if userInfo.MatchString(value) {
+	if userInfo.MatchString(value) || inValue.MatchString(value) {
 		return true
 	}
-	if plainValue.MatchString(value) || reference.MatchString(value) {
+	if value == "" || value == "true" || value == "false" || reference.MatchString(value) {
 		return false
 	}
 	words := strings.Split(strings.ToLower(wordBreak.ReplaceAllString(name, "${1}_${2}")), "_")
+	last := len(words) - 1
+	if slices.Contains(notSecret, words[last]) {
+		return false
+	}
 	for i, w := range words {
-		if slices.Contains(secretWords, w) || i > 0 && w == "key" && slices.Contains([]string{"api", "private", "access", "signing"}, words[i-1]) {
-			return true
+		isKey := i > 0 && (w == "key" || w == "keys") && slices.Contains(secretKeys, words[i-1])
+		if slices.Contains(secretWords, w) || isKey {
+			return i == last || !isQuantity(value)
 		}
 	}
 	return false
+}
+
+// isQuantity tells whether a value is a number or a duration.
+func isQuantity(value string) bool {
+	_, number := strconv.ParseFloat(value, 64)
+	_, duration := time.ParseDuration(value)
+	return number == nil || duration == nil
 }

@@ -122,14 +122,20 @@ func TestRefusedPipelines(t *testing.T) {
 		p    func(*Options) error
 		want string
 	}{
-		"state with a side input":           {func(*Options) {}, checked(t, "side"), "step flink.runnerSideFn has state or timers and a side input"},
-		"state with a side input in batch":  {batch, checked(t, "side"), ""},
-		"unbounded in batch":                {batch, checked(t, "unbounded"), "leave out --flink_batch"},
-		"unbounded":                         {func(*Options) {}, checked(t, "unbounded"), ""},
-		"bounded timers with checkpoints":   {interval, checked(t, "timer"), "before the last timers"},
-		"bounded timers":                    {func(*Options) {}, checked(t, "timer"), ""},
-		"bounded state with checkpoints":    {interval, checked(t, "bounded"), ""},
-		"savepoint without any checkpoints": {func(o *Options) { o.Savepoint, o.Master = "/s", "h:1" }, checked(t, "bounded"), "needs checkpoints"},
+		"state with a side input":                 {func(*Options) {}, checked(t, "side"), "step flink.runnerSideFn has state or timers and a side input"},
+		"state with a side input in batch":        {batch, checked(t, "side"), ""},
+		"side input":                              {func(*Options) {}, checked(t, "stateless side"), ""},
+		"side input with checkpoints":             {interval, checked(t, "stateless side"), "step flink.runnerAddFn has a side input"},
+		"side input in batch":                     {batch, checked(t, "stateless side"), ""},
+		"unbounded in batch":                      {batch, checked(t, "unbounded"), "leave out --flink_batch"},
+		"unbounded":                               {func(*Options) {}, checked(t, "unbounded"), ""},
+		"bounded timers with checkpoints":         {interval, checked(t, "timer"), "before the last timers"},
+		"bounded timers":                          {func(*Options) {}, checked(t, "timer"), ""},
+		"bounded state with checkpoints":          {interval, checked(t, "bounded"), ""},
+		"bounded timers beside an endless branch": {func(*Options) {}, checked(t, "mixed"), "step Bounded/flink.runnerTimerFn has timers"},
+		"bounded state beside an endless branch":  {func(*Options) {}, checked(t, "mixed state"), ""},
+		"bounded and endless input of timers":     {func(*Options) {}, checked(t, "flattened"), ""},
+		"savepoint without any checkpoints":       {func(o *Options) { o.Savepoint, o.Master = "/s", "h:1" }, checked(t, "bounded"), "needs checkpoints"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := loopback()
@@ -150,7 +156,11 @@ func TestRefusedPipelines(t *testing.T) {
 }
 
 func checked(t *testing.T, pipeline string) func(*Options) error {
-	p := marshalled(t, map[string]func(s beam.Scope){"side": sideInput, "unbounded": unboundedPipeline, "timer": boundedTimer, "bounded": bounded}[pipeline])
+	p := marshalled(t, map[string]func(s beam.Scope){"side": sideInput, "stateless side": statelessSideInput, "unbounded": unboundedPipeline, "timer": boundedTimer, "bounded": bounded,
+		"mixed":       func(s beam.Scope) { unboundedPipeline(s.Scope("Endless")); boundedTimer(s.Scope("Bounded")) },
+		"mixed state": func(s beam.Scope) { unboundedPipeline(s.Scope("Endless")); bounded(s.Scope("Bounded")) },
+		"flattened":   func(s beam.Scope) { beam.ParDo(s, newTimer(), beam.Flatten(s, keyed(s), endless(s))) },
+	}[pipeline])
 	return func(o *Options) error { return o.check(p) }
 }
 
@@ -172,6 +182,28 @@ func TestLooksSecret(t *testing.T) {
 		{"broker", "kafka://user:pw@host:9092", true},
 		{"broker", "kafka://host:9092", false},
 		{"password", "", false},
+		{"password", "12345678", true},
+		{"db_password", "1234hunter", true},
+		{"pwd", "hunter", true},
+		{"token", "4815abc", true},
+		{"token", "4815162342", true},
+		{"api_keys", "a,b", true},
+		{"encryption_key", "abc", true},
+		{"authorization", "Basic aHVudGVyCg", true},
+		{"token_timeout", "1m30s", false},
+		{"token_budget", "1e6", false},
+		{"password_length", "12", false},
+		{"print_token", "true", false},
+		{"token_file", "/run/secrets/token", false},
+		{"credentials_path", "/etc/key.json", false},
+		{"secret_name", "projects/x/secrets/y", false},
+		{"keyring", "env:KEYS", false},
+		{"partition_key", "customer", false},
+		{"tokenizer", "cl100k", false},
+		{"dsn", "host=h user=me password=hunter2", true},
+		{"dsn", "postgres://h/db?user=me&password=hunter2", true},
+		{"dsn", "host=h user=me", false},
+		{"header", "Bearer abcdef", true},
 	} {
 		if got := looksSecret(test.name, test.value); got != test.want {
 			t.Errorf("%s=%s: %v", test.name, test.value, got)

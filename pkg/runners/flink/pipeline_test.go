@@ -58,6 +58,8 @@ func runnerPassFn(k string, v int) (string, int) { return k, v }
 
 func runnerOneFn(_ []byte) int { return 1 }
 
+func runnerAddFn(_ []byte, side int) int { return side + 1 }
+
 // runnerEndlessFn is an unbounded source.
 type runnerEndlessFn struct{}
 
@@ -88,6 +90,7 @@ func init() {
 	beam.RegisterDoFn(&runnerEndlessFn{})
 	beam.RegisterFunction(runnerPassFn)
 	beam.RegisterFunction(runnerOneFn)
+	beam.RegisterFunction(runnerAddFn)
 }
 
 func newCount() *runnerCountFn { return &runnerCountFn{Count: state.MakeValueState[int]("count")} }
@@ -107,6 +110,11 @@ func bounded(s beam.Scope) { beam.ParDo(s, newCount(), keyed(s)) }
 func unboundedPipeline(s beam.Scope) { beam.ParDo(s, newTimer(), endless(s)) }
 
 func boundedTimer(s beam.Scope) { beam.ParDo(s, newTimer(), keyed(s)) }
+
+func statelessSideInput(s beam.Scope) {
+	side := beam.ParDo(s, runnerOneFn, beam.Impulse(s))
+	beam.ParDo(s, runnerAddFn, beam.Impulse(s), beam.SideInput{Input: side})
+}
 
 func sideInput(s beam.Scope) {
 	side := beam.ParDo(s, runnerOneFn, beam.Impulse(s))

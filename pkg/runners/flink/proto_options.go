@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/core/util/hooks"
@@ -90,7 +89,7 @@ func (o *Options) javaOptions(p *pipepb.Pipeline) map[string]any {
 // notForWorkers are flags of the submission. The configuration of an environment may hold
 // variables of a worker's environment, which nobody should read in a web page.
 func notForWorkers(name string) bool {
-	return name == "environment_config" || name == "endpoint" || strings.HasPrefix(name, flagPrefix)
+	return name == "environment_config" || name == "endpoint" || ownFlags[name]
 }
 
 // sdkOptions are what beam.PipelineOptions holds, the program's flags included, as in the

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -90,16 +91,30 @@ func (r *restAPI) find(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	latest := int64(-1)
-	for id, start := range jobs {
-		if _, old := r.before[id]; !old && start > latest {
-			r.job, latest = id, start
+	maps.DeleteFunc(jobs, func(id string, _ int64) bool { _, old := r.before[id]; return old })
+	if len(jobs) > 1 {
+		return fmt.Errorf("%d jobs called %s were submitted to %s at the same time, and this one is not known among them: give each job a name of its own", len(jobs), name, r.base)
+	}
+	for id := range jobs {
+		r.job = id
+		return nil
+	}
+	return fmt.Errorf("no job %s at %s yet", name, r.base)
+}
+
+// await is find, which waits until the job is there.
+func (r *restAPI) await(ctx context.Context, name string) error {
+	for {
+		err := r.find(ctx, name)
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(cancelPoll):
 		}
 	}
-	if r.job == "" {
-		return fmt.Errorf("no job %s at %s yet", name, r.base)
-	}
-	return nil
 }
 
 // cancel cancels the job, and waits until Flink has done so.

@@ -153,3 +153,26 @@ func TestUnknownClusterIsRefused(t *testing.T) {
 		t.Error("the job runs")
 	}
 }
+
+// The job server takes seconds to put a job on the cluster.
+func TestCancelWaitsForTheJob(t *testing.T) {
+	f, jobs := startFakeFlink(t), startFakeJobs(t)
+	w := &watch{client: client(t, jobs), id: "job-1", name: "orders", rest: &restAPI{base: "http://" + f.address, before: map[string]int64{"old": 5}}}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	time.AfterFunc(time.Second, func() { f.submitted.Store(true) })
+	if err := w.cancel(ctx); !errors.Is(err, context.Canceled) || strings.Contains(err.Error(), "may go on") || f.cancelled.Load() != 1 {
+		t.Errorf("%d cancellations, %v", f.cancelled.Load(), err)
+	}
+}
+
+// Another job of the same name is not cancelled, nor shown.
+func TestTwoNewJobsOfAName(t *testing.T) {
+	f := startFakeFlink(t)
+	f.submitted.Store(true)
+	rest := &restAPI{base: "http://" + f.address} // "old" is new, too
+	wantError(t, rest.find(t.Context(), "orders"), "2 jobs called orders")
+	if rest.job != "" {
+		t.Errorf("it is taken for %s", rest.job)
+	}
+}

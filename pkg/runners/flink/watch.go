@@ -20,8 +20,9 @@ import (
 const (
 	// progressInterval is the time between two lines on how the job gets on.
 	progressInterval = 5 * time.Second
-	// cancelTimeout bounds the request to cancel a job.
-	cancelTimeout = 10 * time.Second
+	// cancelTimeout bounds the request to cancel a job. A job that was just submitted may
+	// take some seconds to be on the cluster.
+	cancelTimeout = 20 * time.Second
 	// reasonTimeout is how long a failed job may take to say why.
 	reasonTimeout = 10 * time.Second
 	// countersShown bounds a line of progress. The result of the job has all counters.
@@ -80,7 +81,10 @@ func (w *watch) follow(ctx context.Context) error {
 	streaming, stop := context.WithCancel(ctx)
 	defer stop()
 	stream, err := w.client.GetMessageStream(streaming, &jobpb.JobMessagesRequest{JobId: w.id})
-	if err != nil {
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return w.cancel(ctx)
+	case err != nil:
 		return fmt.Errorf("job %s runs, but the job server does not tell how: %w", w.id, err)
 	}
 	type message struct {
@@ -162,15 +166,19 @@ func (w *watch) take(m *jobpb.JobMessagesResponse) (ended bool, err error) {
 // cluster is asked, too, if it is known.
 func (w *watch) cancel(ctx context.Context) error {
 	reason := context.Cause(ctx)
-	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), cancelTimeout)
+	// The job server is asked although the cluster does not answer in time.
+	ctx = context.WithoutCancel(ctx)
+	rpcCtx, stop := context.WithTimeout(ctx, 2*cancelTimeout)
 	defer stop()
 	var err error
 	if w.rest != nil {
-		if err = w.rest.find(ctx, w.name); err == nil {
+		ctx, stop := context.WithTimeout(ctx, cancelTimeout)
+		defer stop()
+		if err = w.rest.await(ctx, w.name); err == nil {
 			err = w.rest.cancel(ctx)
 		}
 	}
-	if _, rpc := w.client.Cancel(ctx, &jobpb.CancelJobRequest{JobId: w.id}); err == nil {
+	if _, rpc := w.client.Cancel(rpcCtx, &jobpb.CancelJobRequest{JobId: w.id}); err == nil {
 		err = rpc
 	}
 	switch {
@@ -267,11 +275,16 @@ func describe(counts, before map[string]int64, since time.Duration) string {
 	return b.String()
 }
 
+// oneLine is a text of somebody else's for one line of a terminal.
+func oneLine(text string) string {
+	return strings.Join(strings.FieldsFunc(printable(text), func(r rune) bool { return r == '\n' || r == '\t' }), " ")
+}
+
 // line writes a line of progress, unless it says what the last one said.
 func (w *watch) line(text string) {
 	if w.progress == nil || text == w.last {
 		return
 	}
 	w.last = text
-	fmt.Fprintf(w.progress, "flink: job %s: %s\n", w.name, text)
+	fmt.Fprintf(w.progress, "flink: job %s: %s\n", oneLine(w.name), oneLine(text))
 }
