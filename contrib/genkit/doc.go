@@ -44,6 +44,9 @@
 // A tool waits for one call each time it runs. It runs again from its start when it is
 // resumed.
 //
+// A tool that panics ends the worker process, since Genkit runs tools in goroutines of its
+// own and does not recover them: return an error.
+//
 // The messages of the generation are those given to Generate: its options must not be
 // WithPrompt, WithMessages, WithSystem or WithDocs. A system message is the first of the
 // messages.

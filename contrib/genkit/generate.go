@@ -206,7 +206,7 @@ func (s *snapshot) resolve(g *genkit.Genkit, o Options) ([]ai.GenerateOption, er
 }
 
 // deterministic is a middleware: it sorts tool results as the calls before them, and names
-// calls that have no ref.
+// calls that have no ref, or that of a call before them: an answer belongs to one call.
 func deterministic(next ai.ModelFunc) ai.ModelFunc {
 	return func(ctx context.Context, req *ai.ModelRequest, cb ai.ModelStreamCallback) (*ai.ModelResponse, error) {
 		var refs []string
@@ -226,10 +226,15 @@ func deterministic(next ai.ModelFunc) ai.ModelFunc {
 		}
 		resp, err := next(ctx, req, cb)
 		if err == nil && resp.Message != nil {
+			seen := map[string]bool{"": true}
 			for i, p := range resp.Message.Content {
-				if p.IsToolRequest() && p.ToolRequest.Ref == "" {
-					p.ToolRequest.Ref = "call_" + strconv.Itoa(len(req.Messages)) + "_" + strconv.Itoa(i)
+				if !p.IsToolRequest() {
+					continue
 				}
+				for n := 0; seen[p.ToolRequest.Ref]; n++ {
+					p.ToolRequest.Ref = "call_" + strconv.Itoa(len(req.Messages)) + "_" + strconv.Itoa(i+n)
+				}
+				seen[p.ToolRequest.Ref] = true
 			}
 		}
 		return resp, err

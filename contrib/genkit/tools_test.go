@@ -26,6 +26,7 @@ type toolsAgent struct {
 	NoResume bool
 	Timeout  time.Duration
 	Version  uint32
+	SameRef  bool // of all tool calls
 
 	genkit *gk.Genkit
 	model  ai.Model
@@ -49,7 +50,11 @@ func (a *toolsAgent) Setup(ctx context.Context) error {
 			message = ai.NewModelTextMessage(strings.Join(told, ", "))
 		} else {
 			for _, name := range strings.Fields(last.Text()) {
-				message.Content = append(message.Content, ai.NewToolRequestPart(&ai.ToolRequest{Name: name, Input: map[string]any{"text": "why"}}))
+				request := &ai.ToolRequest{Name: name, Input: map[string]any{"text": "why"}}
+				if a.SameRef {
+					request.Ref = "same"
+				}
+				message.Content = append(message.Content, ai.NewToolRequestPart(request))
 			}
 		}
 		return &ai.ModelResponse{Message: message, Request: req, FinishReason: ai.FinishReasonStop}, nil
@@ -157,6 +162,27 @@ func TestMixedTools(t *testing.T) {
 			t.Errorf("got %q", got)
 		}
 	})
+}
+
+// A model that gives two calls one id: an approval is of the one call and not of the other.
+func TestTheSameRefTwice(t *testing.T) {
+	for _, firstApproved := range []bool{true, false} {
+		k := agenttest.New(t, tools(toolsAgent{SameRef: true})).Key("a")
+		asked := k.Event("decide decide")
+		if len(asked.Intents) != 2 {
+			t.Fatalf("got %v", asked)
+		}
+		yes, no := asked.Intents[0], asked.Intents[1]
+		want := "same decide A human approved the call., call_1_1 decide The call was not made: it was denied."
+		if !firstApproved {
+			yes, no = no, yes
+			want = "same decide The call was not made: it was denied., call_1_1 decide A human approved the call."
+		}
+		k.Approve(yes, "alice")
+		if got := output(t, k.Deny(no, "alice")); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
 }
 
 // Without Options.Resume the tool does not run again.

@@ -21,6 +21,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net/url"
 	"os"
 	"strings"
 	"time"
@@ -56,12 +57,16 @@ func main() {
 	}
 	log.LogLevel = "warn" // at "info" the embedded runner reports every step it takes
 	beam.Init()           // does not return in a worker, which has no flag of ours
-	if err := check(*input, *out, flag.Args()); err != nil {
+	desk := triage{BaseURL: os.Getenv("OPENAI_BASE_URL"), Model: *model, LimitCents: 5000}
+	err := check(*input, *out, flag.Args())
+	if err == nil {
+		err = checkModel(desk.BaseURL, *model, *latency, *concurrency)
+	}
+	if err != nil {
 		end(2, err)
 	}
 	slog.SetDefault(slog.New(quietEnd{slog.Default().Handler()}))
 
-	desk := triage{BaseURL: os.Getenv("OPENAI_BASE_URL"), Model: *model, LimitCents: 5000}
 	calls := func() string { return "" }
 	if desk.BaseURL == "" {
 		local := &localModel{latency: *latency}
@@ -74,7 +79,7 @@ func main() {
 	}
 	p, s := beam.NewPipelineWithRoot()
 	runner := cmp.Or(*runners.Runner, "prism")
-	err := job{
+	err = job{
 		input: *input, out: *out, concurrency: *concurrency, desk: &desk, open: runner == flink.Name, exporter: exporter(*otlp),
 	}.build(s)
 	if err != nil {
@@ -123,6 +128,34 @@ func check(input, out string, args []string) error {
 		return fmt.Errorf("cannot read the input: %w", err)
 	case !info.Mode().IsRegular():
 		return fmt.Errorf("cannot read the input: %s is not a file", input)
+	}
+	// The pipeline writes at its end, when all model calls are paid for.
+	if err := os.MkdirAll(out, 0o777); err != nil {
+		return fmt.Errorf("cannot write to --out: %w", err)
+	}
+	probe, err := os.MkdirTemp(out, ".triage-*")
+	if err == nil {
+		err = os.Remove(probe)
+	}
+	if err != nil {
+		return fmt.Errorf("cannot write to --out: %w", err)
+	}
+	return nil
+}
+
+// checkModel checks how the model is asked. The endpoint, "" for the model in this process,
+// is part of the pipeline, and must not have a password.
+func checkModel(endpoint, model string, latency time.Duration, concurrency int) error {
+	at, err := url.Parse(endpoint)
+	switch {
+	case endpoint != "" && (err != nil || at.Scheme != "http" && at.Scheme != "https" || at.Host == "" || at.User != nil):
+		return errors.New("OPENAI_BASE_URL must be like https://host/v1, without a password") // and is not shown
+	case model == "":
+		return errors.New("--model is empty")
+	case latency < 0:
+		return fmt.Errorf("--latency is %v; use 0 or more", latency)
+	case concurrency < 1 || concurrency > 1024:
+		return fmt.Errorf("--concurrency is %d; use 1 to 1024", concurrency)
 	}
 	return nil
 }

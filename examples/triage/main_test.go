@@ -3,6 +3,9 @@ package main
 import (
 	"bytes"
 	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -27,8 +30,17 @@ func TestMain(m *testing.M) {
 // program runs the example, without the endpoint that the environment may name.
 func program(t *testing.T, args ...string) (stdout, stderr string, status int) {
 	t.Helper()
+	return programAt(t, "", args...)
+}
+
+// apiKey is what no output may have.
+const apiKey = "sk-a-key-that-nobody-may-see"
+
+// programAt runs the example with a model at an endpoint, or with its own for "".
+func programAt(t *testing.T, endpoint string, args ...string) (stdout, stderr string, status int) {
+	t.Helper()
 	cmd := exec.Command(os.Args[0], args...)
-	cmd.Env = append(os.Environ(), "TRIAGE_TEST_RUN=1", "OPENAI_BASE_URL=")
+	cmd.Env = append(os.Environ(), "TRIAGE_TEST_RUN=1", "OPENAI_BASE_URL="+endpoint, "OPENAI_API_KEY="+apiKey)
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	err := cmd.Run()
@@ -98,6 +110,7 @@ func TestNoCollector(t *testing.T) {
 
 func TestAWrongCallIsOneLine(t *testing.T) {
 	folder := t.TempDir()
+	right := []string{"--input", "go.mod", "--out", folder}
 	for name, tc := range map[string]struct {
 		args []string
 		want string
@@ -109,14 +122,63 @@ func TestAWrongCallIsOneLine(t *testing.T) {
 		"legacy runner":  {[]string{"--input", "go.mod", "--out", folder, "--runner", "direct"}, `--runner "direct" is not in this binary`},
 		"missing file":   {[]string{"--input", filepath.Join(folder, "none"), "--out", folder}, "cannot read the input"},
 		"folder as file": {[]string{"--input", folder, "--out", folder}, "is not a file"},
+		"file as folder": {[]string{"--input", "go.mod", "--out", "go.mod"}, "cannot write to --out"},
+		"no activations": {append(right, "--concurrency", "-3"), "--concurrency is -3; use 1 to 1024"},
+		"too many":       {append(right, "--concurrency", "1025"), "--concurrency is 1025; use 1 to 1024"},
+		"latency":        {append(right, "--latency", "-1s"), "--latency is -1s"},
+		"no model":       {append(right, "--model", ""), "--model is empty"},
 	} {
 		stdout, stderr, status := program(t, tc.args...)
 		if status != 2 || stdout != "" || strings.Count(stderr, "\n") != 1 || !strings.HasPrefix(stderr, "triage: ") || !strings.Contains(stderr, tc.want) {
 			t.Errorf("%s: status %d, stdout %q, stderr %q; want %q on one line", name, status, stdout, stderr, tc.want)
 		}
 	}
+	for _, endpoint := range []string{"localhost:11434/v1", "ftp://host/v1", "http://", "https://user:pass@host/v1", "http://host\x7f/"} {
+		stdout, stderr, status := programAt(t, endpoint, right...)
+		if status != 2 || stdout != "" || stderr != "triage: OPENAI_BASE_URL must be like https://host/v1, without a password\n" {
+			t.Errorf("OPENAI_BASE_URL=%q: status %d, stdout %q, stderr %q", endpoint, status, stdout, stderr)
+		}
+	}
 	if stdout, stderr, status := program(t, "--help"); status != 0 || stdout != "" || stderr != usage+"\n" {
 		t.Errorf("--help: status %d, stdout %q, stderr %q", status, stdout, stderr)
+	}
+}
+
+// A real endpoint may refuse, and may answer without token counts. The run goes on, and the
+// key is in no output.
+func TestEndpoint(t *testing.T) {
+	input := charges(t, 3, 3)
+	for name, tc := range map[string]struct {
+		status     int
+		body       string
+		made, lost int64
+	}{
+		"refuses":     {http.StatusUnauthorized, `{"error":{"message":"no such key: ` + apiKey + `"}}`, 0, 3},
+		"says no use": {http.StatusOK, `{"choices":[{"message":{"role":"assistant","content":"Nothing to do."}}]}`, 3, 0},
+		"no choice":   {http.StatusOK, `{"choices":[]}`, 0, 3},
+	} {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.Header.Get("Authorization") != "Bearer "+apiKey {
+				t.Errorf("%s: the request has not the key", name)
+			}
+			w.Header().Set("Content-Type", "application/json")
+			w.WriteHeader(tc.status)
+			_, _ = io.WriteString(w, tc.body)
+		}))
+		dir := t.TempDir()
+		stdout, stderr, status := programAt(t, server.URL+"/v1", "--input", input, "--out", dir)
+		server.Close()
+		if status != 0 || strings.Contains(stdout+stderr, apiKey) {
+			t.Fatalf("%s: status %d, stdout %s, stderr %s", name, status, stdout, stderr)
+		}
+		if n, err := readSummary(dir); err != nil || n["model/made"] != tc.made || n["dead letter/activation_error/error"] != tc.lost || n["tokens/input"] != 0 {
+			t.Errorf("%s: %v, %v", name, n, err)
+		}
+		for _, file := range outputFiles {
+			if strings.Contains(readFile(t, dir, file), apiKey) {
+				t.Errorf("%s: %s has the key", name, file)
+			}
+		}
 	}
 }
 

@@ -100,9 +100,13 @@ func countTrace(e *pb.TraceEvent, emit func(string, int64)) error {
 		}
 		emit("model/made", 1)
 		for _, side := range []string{"input", "output"} {
-			tokens, err := strconv.ParseInt(attributes["gen_ai.usage."+side+"_tokens"], 10, 64)
+			counted, ok := attributes["gen_ai.usage."+side+"_tokens"]
+			if !ok {
+				continue // not every model says how many
+			}
+			tokens, err := strconv.ParseInt(counted, 10, 64)
 			if err != nil {
-				return fmt.Errorf("the model does not say its %s tokens: %w", side, err)
+				return fmt.Errorf("the %s tokens of a model call: %w", side, err)
 			}
 			emit("tokens/"+side, tokens)
 		}

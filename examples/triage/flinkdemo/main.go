@@ -56,10 +56,10 @@ func demo(ctx context.Context, program, input, out string, w io.Writer) (err err
 	defer func() { err = errors.Join(err, cluster.Stop(err != nil)) }()
 
 	const name = "triage-demo"
-	cmd := exec.CommandContext(ctx, program, "--input", input, "--out", out, "--latency", "100ms",
+	cmd := exec.CommandContext(ctx, program, "--input", input, "--out", out, "--latency", "100ms", //nolint:gosec // the program of the flag
 		"--runner", "agents-flink", "--endpoint", cluster.Endpoint, "--environment_type", "PROCESS",
 		"--flink_master", strings.TrimPrefix(string(cluster.REST), "http://"), "--job_name", name,
-		"--parallelism", "2", "--flink_checkpoint_interval", "2s") //nolint:gosec // the program of the flag
+		"--parallelism", "2", "--flink_checkpoint_interval", "2s")
 	cmd.Stdout, cmd.Stderr = w, os.Stderr
 	if err := cmd.Start(); err != nil {
 		return err
