@@ -81,6 +81,12 @@ var graphs = map[string]func(g *compose.Graph[string, string]) []compose.GraphCo
 		}
 		return nil
 	},
+	"panics": func(g *compose.Graph[string, string]) []compose.GraphCompileOption {
+		g.AddLambdaNode("boom", compose.InvokableLambda(func(context.Context, string) (string, error) { panic("boom") }))
+		g.AddEdge(compose.START, "boom")
+		g.AddEdge("boom", compose.END)
+		return nil
+	},
 	"list": func(g *compose.Graph[string, string]) []compose.GraphCompileOption {
 		g.AddLambdaNode("ask", compose.InvokableLambda(func(ctx context.Context, in string) (string, error) {
 			_, err := eino.Act(ctx, "tool", []string{in})
@@ -253,6 +259,7 @@ func TestErrors(t *testing.T) {
 		{graphAgent{Graph: "foreign", Timeout: time.Hour, Store: "other"}, "eino.Store()"},
 		{graphAgent{Graph: "foreign"}, "Options.Timeout is 0s"},
 		{graphAgent{Graph: "list", Timeout: time.Hour}, "they must be a JSON object"},
+		{graphAgent{Graph: "panics", Timeout: time.Hour}, "boom"},
 	} {
 		k := agenttest.New(t, agenttest.AgentParams{Name: "x", Agent: &c.agent}).Key("a")
 		if letter := k.Event("100").DeadLetter(); !strings.Contains(letter.Error, c.want) {

@@ -1,4 +1,4 @@
-package modelsdks_test
+package modelsdks_test //nolint:testableexamples // a run of it would need the endpoint of the vendor
 
 import (
 	"context"
