@@ -22,7 +22,7 @@ const (
 	opaque           = "Beam's Flink runner stores the bytes of a Go coder and does not look into them"
 
 	// flinkRun is the evidence of the upgrade matrix, pkg/compat/graph/upgrade.
-	flinkRun = "Flink 1.19.3, Beam's Flink runner 2.70.0, Go SDK 2.77.0, 2026-12-01"
+	flinkRun = "Flink 1.19.0, Beam's Flink runner 2.70.0, Go SDK 2.77.0, 2026-12-01"
 )
 
 type kindRule struct {
