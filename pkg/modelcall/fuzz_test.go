@@ -73,8 +73,9 @@ func FuzzOpenRecord(f *testing.F) {
 		if u.Input < 0 || u.Output < 0 || u.Input+u.Output < 0 {
 			t.Errorf("tokens of %+v", u)
 		}
-		if resp := r.http(new(http.Request)); resp.StatusCode != int(m.GetStatus()) {
-			t.Errorf("status %d", resp.StatusCode)
+		resp := r.http(new(http.Request))
+		if err := resp.Body.Close(); err != nil || resp.StatusCode != int(m.GetStatus()) {
+			t.Errorf("status %d, %v", resp.StatusCode, err)
 		}
 	})
 }

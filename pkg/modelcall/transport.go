@@ -273,7 +273,7 @@ func (r *recorder) complete(atEOF bool) (body []byte, complete bool) {
 		} else {
 			body = r.buf
 		}
-		return body, len(value) > 0 && bytes.IndexByte([]byte(`}]"`), value[len(value)-1]) >= 0 && json.Valid(value)
+		return body, len(value) > 0 && strings.IndexByte(`}]"`, value[len(value)-1]) >= 0 && json.Valid(value)
 	default:
 		return r.buf, whole
 	}

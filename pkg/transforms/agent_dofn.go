@@ -77,7 +77,7 @@ type agentOutputs struct {
 
 // Setup makes the agent ready, once in a worker process.
 func (f *beamagentsRunAgentFn) Setup(ctx context.Context) (err error) {
-	f.host, err = hostOf(f)
+	f.host, err = hostOf(f) //nolint:contextcheck // the agent's Setup serves the process, not this instance alone
 	f.scope = workerOf(ctx)
 	return err
 }
