@@ -397,7 +397,7 @@ func evaluate(exprs map[string]ast.Expr, pkg string, e ast.Expr) constant.Value 
 // The table of parameters has each field of AgentParams, in order, with the default and
 // the bounds of the code.
 func TestAgentsPageParameters(t *testing.T) {
-	c := constants(t, "pkg/activation/*.go", "pkg/transforms/*.go")
+	c := constants(t, "pkg/activation/*.go", "pkg/transforms/*.go", "pkg/modelcall/*.go")
 	limit := func(name, unit string) string { return inUnit(c[name], unit) }
 	many := "1 or more"
 	want := map[string][2]string{
@@ -413,6 +413,9 @@ func TestAgentsPageParameters(t *testing.T) {
 		"MaxOutputBytes":        {limit("activation.DefaultMaxOutputBytes", "MiB"), many},
 		"MaxSnapshotBytes":      {limit("activation.DefaultMaxSnapshotBytes", "MiB"), many},
 		"MaxActivationsPerHour": {"no limit", many},
+		"MaxTokens":             {"no limit", many},
+		"MaxModelCalls":         {limit("modelcall.DefaultMaxCalls", ""), "1 to " + limit("activation.maxModelCalls", "")},
+		"NoModelMemo":           {"off", ""},
 		"HoldWatermark":         {"off", ""},
 		"MeasureDurations":      {"off", ""},
 	}

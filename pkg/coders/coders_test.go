@@ -56,7 +56,7 @@ func name(m proto.Message) string { return string(m.ProtoReflect().Descriptor().
 // parts are the messages that are never an element or a cell by themselves.
 var parts = []protoreflect.FullName{
 	"beam_agents.v1.MemoryEntry", "beam_agents.v1.LlmCacheEntry",
-	"beam_agents.runtime.v1.StoredResponse", "beam_agents.runtime.v1.StoredHeader", "beam_agents.runtime.v1.RequestPart",
+	"beam_agents.runtime.v1.StoredResponse", "beam_agents.runtime.v1.StoredUsage", "beam_agents.runtime.v1.StoredHeader", "beam_agents.runtime.v1.RequestPart",
 }
 
 func TestEveryTravellingMessageHasADeterministicCoder(t *testing.T) {
