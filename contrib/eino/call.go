@@ -56,7 +56,7 @@ func await(ctx context.Context, kind adapter.Kind, toolName string, args any) (A
 	var before asked
 	interrupted, found, text := compose.GetInterruptState[string](ctx)
 	if interrupted && found {
-		if err := json.Unmarshal([]byte(text), &before); err != nil {
+		if err := json.Unmarshal([]byte(text), &before); err != nil { //nolint:musttag // only this package reads it
 			return Answer{}, fmt.Errorf("eino: the state of the call of %q: %w", toolName, err)
 		}
 		if _, ok, answer := compose.GetResumeContext[Answer](ctx); ok {
@@ -74,7 +74,7 @@ func await(ctx context.Context, kind adapter.Kind, toolName string, args any) (A
 		}
 	}
 	before.Waiting = call
-	state, err := json.Marshal(before)
+	state, err := json.Marshal(before) //nolint:musttag // only this package reads it
 	if err != nil {
 		return Answer{}, fmt.Errorf("eino: the state of the call of %q: %w", toolName, err)
 	}
@@ -98,7 +98,7 @@ func (t *intentTool) Info(context.Context) (*schema.ToolInfo, error) { return t.
 func (t *intentTool) InvokableRun(ctx context.Context, arguments string, _ ...tool.Option) (string, error) {
 	if _, err := adapter.NewCall(adapter.ToolCall, t.info.Name, json.RawMessage(arguments)); err != nil {
 		// The model can do better, the author of the agent cannot.
-		return "The call was not made: " + err.Error(), nil
+		return "The call was not made: " + err.Error(), nil //nolint:nilerr // the error is the model's answer
 	}
 	ask := Act
 	if t.approve != nil && t.approve(arguments) {

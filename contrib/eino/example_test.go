@@ -1,4 +1,4 @@
-package eino_test
+package eino_test //nolint:testableexamples // a run of it would need the endpoint of a vendor
 
 import (
 	"context"

@@ -1,4 +1,4 @@
-package genkit_test
+package genkit_test //nolint:testableexamples // a run of it would need the endpoint of a vendor
 
 import (
 	"context"

@@ -21,7 +21,7 @@ func model(r modelserver.Request) modelserver.Reply {
 	if len(told) > 0 {
 		return modelserver.Reply{Text: strings.Join(told, "; ")}
 	}
-	for _, word := range strings.Fields(r.Last().Text) {
+	for word := range strings.FieldsSeq(r.Last().Text) {
 		if name, cents, found := strings.Cut(word, ":"); found {
 			reply.ToolCalls = append(reply.ToolCalls, modelserver.ToolCall{Name: name, Arguments: fmt.Sprintf(`{"cents": %s}`, cents)})
 		}

@@ -49,7 +49,7 @@ func (a *toolsAgent) Setup(ctx context.Context) error {
 			}
 			message = ai.NewModelTextMessage(strings.Join(told, ", "))
 		} else {
-			for _, name := range strings.Fields(last.Text()) {
+			for name := range strings.FieldsSeq(last.Text()) {
 				request := &ai.ToolRequest{Name: name, Input: map[string]any{"text": "why"}}
 				if a.SameRef {
 					request.Ref = "same"
