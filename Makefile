@@ -15,7 +15,7 @@ help: ## List the targets.
 
 .PHONY: demo
 demo: ## Run the examples on the embedded runner, with the samples they ship with.
-	go -C examples/triage run . --input sample/sample.jsonl --out ../../out/triage
+	go -C examples/triage run . --metrics --input sample/sample.jsonl --out ../../out/triage
 	go run ./examples/quickstart --input examples/quickstart/sample/sample.jsonl --out out/quickstart
 	go run ./examples/route --input examples/route/sample/sample.jsonl --out out/route-jsonl
 	go run ./examples/route --input examples/route/sample/sample.binpb --out out/route-binpb
