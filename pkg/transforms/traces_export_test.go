@@ -209,9 +209,9 @@ func (badError) Error() string { panic("this error cannot say what it is") }
 func TestExportTracesHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
-		calling := 0
+		var calling atomic.Int64
 		k := newExportKit(t, ExportTracesParams{Deadline: time.Second, BatchSize: 10}, func(context.Context, []sdktrace.ReadOnlySpan) error {
-			calling++
+			calling.Add(1)
 			<-release
 			return nil
 		})
@@ -228,8 +228,8 @@ func TestExportTracesHangs(t *testing.T) {
 		if took := time.Since(start); took != 1000*time.Second {
 			t.Errorf("the bundles after it waited %v", took-1000*time.Second)
 		}
-		if calling != 1 {
-			t.Errorf("%d calls hang", calling)
+		if n := calling.Load(); n != 1 {
+			t.Errorf("%d calls hang", n)
 		}
 		k.expect(map[string]int64{"spans_dropped": 10100, "export_failures": 1})
 		close(release)

@@ -156,7 +156,7 @@ func TestAdditive(t *testing.T) {
 			t.Errorf("since %s: %q", name, problems)
 		}
 		// A stage of its history lacks something; those of the runtime lack nothing of this file.
-		whole := slices.Contains([]string{"release", "before_runtime", "before_run_agent", "before_stored_response"}, name)
+		whole := slices.Contains([]string{"release", "before_runtime", "before_run_agent", "before_stored_response", "before_stored_usage"}, name)
 		if problems := schema.NotAdditive(today, old); (len(problems) == 0) != whole {
 			t.Errorf("%s: whole %v, lacks %q", name, whole, problems)
 		}

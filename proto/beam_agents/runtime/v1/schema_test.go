@@ -53,6 +53,17 @@ message StoredResponse
   6 body_bytes int64
   7 seq int64
   8 request repeated RequestPart
+  9 usage StoredUsage
+message StoredUsage
+  1 provider string
+  2 response_model string
+  3 response_id string
+  4 finish_reasons repeated string
+  5 known bool
+  6 input_tokens int64
+  7 output_tokens int64
+  8 cache_read_input_tokens int64
+  9 cache_creation_input_tokens int64
 message StoredHeader
   1 name string
   2 value string
