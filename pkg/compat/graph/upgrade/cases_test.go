@@ -254,7 +254,7 @@ var upgrades = map[string]upgrade{
 		c.chance = true // the state stays with the input, and the rules go by names
 	}),
 	"a reader that keeps nothing added to a step's input": {
-		about: kinds(compat.FlinkOperatorShared), v1: one, stock: compat.LosesState, agents: compat.NoEffect, quick: true,
+		about: kinds(compat.FlinkOperatorShared), v1: one, stock: compat.LosesState, or: compat.NoEffect, agents: compat.NoEffect, quick: true,
 		v2: func(p plan, s beam.Scope) {
 			in := p.keyed(s, p.source(s))
 			p.step(s, p.spec("Step"), in)
