@@ -38,6 +38,10 @@
 //
 // # Limits
 //
+// Genkit's plugins for models with OpenAI's API use a version of the SDK in which the first
+// requests of a client race when its base URL does not end in a slash. Give them
+// https://api.openai.com/v1/, for example, with the slash.
+//
 // The intents of the key are those of the generation: an agent that stages others must not
 // suspend with both.
 //

@@ -16,7 +16,7 @@ import (
 
 // Refunds is an agent of Genkit that is durable.
 type Refunds struct {
-	BaseURL    string // of the model's API
+	BaseURL    string // of the model's API; it ends in a slash (see Limits)
 	LimitCents int    // above it a human is asked
 
 	genkit *gk.Genkit

@@ -41,7 +41,7 @@ func serve(t *testing.T) (*modelserver.Server, string) {
 	}
 	t.Cleanup(func() { running.Close() })
 	t.Setenv("OPENAI_API_KEY", "sk-secret-of-the-test")
-	return s, running.URL + "/v1"
+	return s, running.URL + "/v1/"
 }
 
 func refunds(url string) agenttest.AgentParams {
