@@ -267,11 +267,11 @@ func (m *Memory) blobBytes(entries int, values int64) int {
 	return varintField(uint64(migrate.Current)) + entries + varintField(uint64(values)) + unknownBytes(m.blob)
 }
 
-// Changes counts what was changed or mended since New: who stores Blob needs to store it
+// Changes counts what was changed or repaired since New: who stores Blob needs to store it
 // again when the count has moved.
 func (m *Memory) Changes() int { return m.changes }
 
-// Changed reports whether anything was changed or mended since New.
+// Changed reports whether anything was changed or repaired since New.
 func (m *Memory) Changed() bool { return m.changes > 0 }
 
 // Evicted returns how many entries Put has evicted since New, and the length of their

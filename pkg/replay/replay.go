@@ -3,52 +3,49 @@
 //
 // # Behaviour
 //
-// [Cache.Get] returns a response only if all of it is there. Of a response that was too
-// large the cache has the digest alone: such an entry is a miss, the model is called
-// again, and [Cache.Put] compares the new response with the digest, see [Stored].
+// [Cache.Get] returns a response only if the whole of it is stored. Of a response that was
+// too large the cache keeps a digest alone. Such an entry is a miss: the model is called
+// again, and [Cache.Put] compares the new response with the digest (see [Stored]).
 //
-// Entries are in order of use, which is their order in the blob. A Put makes its entry
-// the most recent one, stamped with the "now" of [New] or [Cache.SetNow] (ms, event time); so
-// does a Get of an entry, a digest too. That is a change even for the most recent entry,
-// as its stamp says when it was last used, unless the stamp was the same. (Working
-// memory does not stamp there. The stored form of this cache is shared with programs
-// that do.) No clock is read.
+// Entries are ordered from the least to the most recently used one, and that order is their
+// order in the blob. Put moves its entry to the end and stamps it with the "now" of [New] or
+// [Cache.SetNow] (ms, event time). A Get of an entry does the same, also if the entry is a
+// digest or the most recent one, because programs in other languages that share the stored
+// form do. A new order or stamp counts as a change. No clock is read.
 //
-// An entry lives for [TTLMS] from when it was put; a Get does not renew it. A Get
-// removes the entry that it finds expired, a Put all of them.
+// An entry lives for [TTLMS] after it was put, and a Get does not renew it. A Get removes an
+// expired entry that it finds; a Put removes all expired entries.
 //
-// Responses are copied on their way in and out. All else is shared: New takes the blob
-// over, and [Cache.Blob] gives it back.
+// Responses are copied on their way in and out. The blob itself is not: New takes it over,
+// and [Cache.Blob] hands it back.
 //
-// What was stored otherwise is mended when it is opened: a wrong total is added up
-// again, of entries with one key the last one stays, in its place, and nil entries go.
-// That counts as a change, so that it is written. A stamp of 0 for the version is no
-// change; it becomes the current one when something else is written. Unknown fields of
-// the blob and of entries are kept until Clear, and until the entry goes or its key is
-// put again.
+// New repairs inconsistent blobs: it recomputes a wrong total, drops nil entries, and keeps
+// only the last entry of a duplicate key. A repair counts as a change, so that the repaired
+// blob is written. A blob stored without a version (stamp 0) is read as version 1, and the
+// next write stores the version. Unknown fields of the blob and of its entries are kept
+// until Clear, until the entry is removed, or until its key is put again.
 //
-// [Cache.Begin] starts a transaction, which [Cache.Keep] ends with everything kept and
-// [Cache.Rollback] with everything as it was at Begin. One that changes nothing copies
-// nothing.
+// [Cache.Begin] starts a transaction. [Cache.Keep] ends it with all changes, and
+// [Cache.Rollback] restores what was there at Begin. A transaction that changes nothing
+// copies nothing.
 //
-// [Repeats] gives equal calls of one activation keys of their own.
+// [Repeats] gives equal calls of one activation different keys.
 //
 // # Limits
 //
-// At most [MaxEntries] entries and [MaxBlobBytes] of encoded blob: a Put evicts the
-// least recently used until both are kept, but never the entry that it has written. A
-// response that would pass MaxBlobBytes with nothing beside it evicts nothing; its
-// digest takes the room of a digest. A stored blob above the caps is kept until the
-// next Put. A key has 1 to [MaxKeyBytes] bytes of UTF-8; stored keys that break the rule
-// can be read.
+// A cache has at most [MaxEntries] entries and [MaxBlobBytes] of encoded blob. A Put evicts
+// the least recently used entries until both limits are kept, but never the entry that it
+// has written. A response that does not fit even alone evicts nothing; its digest is stored.
+// A stored blob that exceeds the limits is kept until the next Put. A key has 1 to
+// [MaxKeyBytes] bytes of UTF-8. A stored key that breaks the rule can be read.
 //
-// A Cache and a Repeats belong to one goroutine. The zero value of Cache is of no use;
-// New makes one.
+// A Cache and a Repeats belong to one goroutine. Create a Cache with New: its zero value
+// cannot be used.
 //
 // # Differences
 //
-// The Python side hands out digests as hits and compares them with nothing. It counts
-// each hit as a change. Equal calls of one activation share one entry there.
+// The Python side returns digests as hits and compares them with nothing. It counts each hit
+// as a change. Equal calls of one activation share one entry there.
 package replay
 
 import (
@@ -291,11 +288,11 @@ func (c *Cache) ResponseBytes() int64 { return c.blob.TotalResponseBytes }
 // BlobBytes is the length of the encoding of Blob: what MaxBlobBytes bounds.
 func (c *Cache) BlobBytes() int { return proto.Size(c.blob) }
 
-// Changes counts what was changed or mended since New: who stores Blob needs to store it
+// Changes counts what was changed or repaired since New: who stores Blob needs to store it
 // again when the count has moved.
 func (c *Cache) Changes() int { return c.changes }
 
-// Changed reports whether anything was changed or mended since New.
+// Changed reports whether anything was changed or repaired since New.
 func (c *Cache) Changed() bool { return c.changes > 0 }
 
 // Blob returns what is to be stored: stamped with the current version, in order, with
