@@ -183,8 +183,8 @@ func passIntent(
 	return nil
 }
 
-// deadLetterIntent emits a dead letter for an intent. Where its text has no encoding, the input is a copy with
-// U+FFFD for what is not UTF-8, and the error says so.
+// deadLetterIntent emits a dead letter for an intent. If its text is not UTF-8, the input is
+// a copy with U+FFFD in place of the invalid bytes, and the error says so.
 func deadLetterIntent(
 	ctx context.Context, in *pb.ToolIntent, reason deadletter.Reason, code deadletter.Code, text string,
 	emit func(*pb.ActivationErrorRecord),
