@@ -40,11 +40,11 @@ func (o *Options) checkpointInterval(p *pipepb.Pipeline) time.Duration {
 
 // check refuses a pipeline that would hang or lose data with these options.
 func (o *Options) check(p *pipepb.Pipeline) error {
-	endless := unbounded(p)
+	endless, interval := unbounded(p), o.checkpointInterval(p)
 	switch {
 	case endless && o.Batch:
 		return errors.New("--flink_batch takes bounded sources only, and this pipeline has an unbounded one: leave out --flink_batch")
-	case o.Savepoint != "" && o.checkpointInterval(p) == 0:
+	case o.Savepoint != "" && interval == 0:
 		return errors.New("--flink_savepoint needs checkpoints, and a pipeline of bounded sources runs without: leave out --flink_savepoint, or give --flink_checkpoint_interval")
 	}
 	transforms := p.GetComponents().GetTransforms()
@@ -55,12 +55,12 @@ func (o *Options) check(p *pipepb.Pipeline) error {
 			return err
 		}
 		switch {
-		case len(payload.GetSideInputs()) > 0 && !o.Batch && o.checkpointInterval(p) > 0:
+		case len(payload.GetSideInputs()) > 0 && !o.Batch && interval > 0:
 			return fmt.Errorf("step %s has a side input, and in a streaming job with checkpoints each checkpoint of such a step fails on Flink and the job starts again without end: give what the side input holds to a step before it, which adds it to the elements, or run bounded sources", t.GetUniqueName())
 		case !stateful(payload):
 		case len(payload.GetSideInputs()) > 0 && !o.Batch:
 			return fmt.Errorf("step %s has state or timers and a side input, and Flink loses such a step in streaming (it is not in the job at all, or no checkpoint completes): give what the side input holds to a step before it, which adds it to the elements, or run bounded sources with --flink_batch", t.GetUniqueName())
-		case len(payload.GetTimerFamilySpecs()) == 0 || o.checkpointInterval(p) == 0 || !boundedInput(p, t, payload):
+		case len(payload.GetTimerFamilySpecs()) == 0 || interval == 0 || !boundedInput(p, t, payload):
 		case endless:
 			return fmt.Errorf("step %s has timers and a bounded input beside an unbounded source, and with the checkpoints that the source needs Flink clears the step's state before the last timers of a bounded input: run the branch with the bounded input as a pipeline of its own, or flatten the input with an unbounded one", t.GetUniqueName())
 		default:
