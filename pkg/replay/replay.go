@@ -201,17 +201,21 @@ func (c *Cache) Keys() (keys []string) {
 // the most recent one and created now. It removes what is expired and evicts others
 // until the caps are kept. The error wraps ErrKey; then nothing has changed.
 func (c *Cache) Put(key string, response []byte) (Stored, error) {
-	return c.PutRecord(key, response, sha256.Sum256(response))
+	digest := sha256.Sum256(response)
+	return c.put(key, response, digest, digest)
 }
 
 // PutRecord is [Cache.Put] of a response in a stored form, such as a compressed one.
 // Content is the sha256 of what the record was made from: it is what is kept and compared
 // where the record is too large.
 func (c *Cache) PutRecord(key string, response []byte, content [sha256.Size]byte) (Stored, error) {
+	return c.put(key, response, sha256.Sum256(response), content)
+}
+
+func (c *Cache) put(key string, response []byte, digest, content [sha256.Size]byte) (Stored, error) {
 	if err := checkKey(key); err != nil {
 		return Stored{}, err
 	}
-	digest := sha256.Sum256(response)
 	e := &pb.LlmCacheEntry{
 		CacheKey: key, Response: response, ResponseDigest: digest[:], CreatedAtMs: c.nowMS, LastAccessMs: c.nowMS,
 	}
