@@ -100,7 +100,7 @@ func TestRunAgentRefuses(t *testing.T) {
 	_, s := beam.NewPipelineWithRoot()
 	for want, col := range map[string]beam.PCollection{
 		"use KV<[]byte, *pb.AgentEnvelope>": beam.Create(s, new(pb.AgentEnvelope)),
-		"is no PCollection":                 {},
+		"is not a PCollection":                {},
 		"apply the windows to the outputs":  beam.WindowInto(s, window.NewFixedWindows(time.Minute), KeyByEntity(s, beam.Create(s, new(pb.AgentEnvelope)))),
 	} {
 		if _, err := TryRunAgent(s, good(), col); err == nil || !strings.Contains(err.Error(), want) {

@@ -354,7 +354,7 @@ func TestExportTracesParams(t *testing.T) {
 		"SampleRatio is -1": {SampleRatio: -1}, "SampleRatio is 1.5": {SampleRatio: 1.5}, "SampleRatio is NaN": {SampleRatio: math.NaN()},
 		"Deadline is 1µs": {Deadline: time.Microsecond}, "Deadline is -1ns": {Deadline: -1}, "Deadline is 1h0m0s": {Deadline: time.Hour},
 		"BatchSize is -1": {BatchSize: -1}, "BatchSize is 8193": {BatchSize: 8193},
-		"the input is no PCollection<*pb.TraceEvent>": {},
+		"the input is not a PCollection<*pb.TraceEvent>": {},
 	} {
 		var got any
 		func() {
