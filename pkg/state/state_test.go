@@ -706,8 +706,8 @@ func TestVersionedIsRefused(t *testing.T) {
 		fn   any
 		want string
 	}{
-		"no key":       {&versionedFn[*testingpb.Profile]{}, `"Cell" is no Key of a Versioned cell: write state.Versioned[...]{Key: "customer"}`},
-		"Beam's key":   {&versionedFn[*testingpb.Profile]{Versioned[*testingpb.Profile]{Key: "Cell"}}, `"Cell" is no Key`},
+		"no key":       {&versionedFn[*testingpb.Profile]{}, `"Cell" is not a Key for a Versioned cell: write state.Versioned[...]{Key: "customer"}`},
+		"Beam's key":   {&versionedFn[*testingpb.Profile]{Versioned[*testingpb.Profile]{Key: "Cell"}}, `"Cell" is not a Key`},
 		"an interface": {&versionedFn[migrate.Message]{Versioned[migrate.Message]{Key: "cell"}}, "name the message"},
 		"no stamp":     {&versionedFn[noStamp]{Versioned[noStamp]{Key: "cell"}}, "no field uint32 state_schema_version"},
 		"no coder":     {&versionedFn[unregistered]{Versioned[unregistered]{Key: "cell"}}, "call coders.Register((state.unregistered)(nil)) in an init function"},

@@ -204,7 +204,7 @@ func newRunAgentFn(params AgentParams) (*beamagentsRunAgentFn, error) {
 	case !named || !ok:
 		return nil, fmt.Errorf("the type of the agent is not registered: call transforms.RegisterAgent[%v]() in an init function", t)
 	case registered != t.Elem(): // a worker knows a type by its name
-		return nil, fmt.Errorf("the type of the agent is not registered, but another type of the name %s is: declare and register it outside of functions", key)
+		return nil, fmt.Errorf("the type of the agent is not registered, but another type of the name %s is registered: declare and register it outside of functions", key)
 	}
 	encoded, err := agent.Encode(p.Agent)
 	if err != nil {

@@ -408,7 +408,7 @@ func TestExportTracesEnvironment(t *testing.T) {
 		"traces first":   {map[string]string{"OTEL_EXPORTER_OTLP_PROTOCOL": "x", "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL": "http/protobuf"}, "*otlptrace.Exporter", "", "beamagents"},
 		"bad protocol":   {map[string]string{"OTEL_EXPORTER_OTLP_PROTOCOL": "http/json"}, "", "use http/protobuf or grpc", "beamagents"},
 		"console":        {map[string]string{"OTEL_TRACES_EXPORTER": "console", "OTEL_RESOURCE_ATTRIBUTES": "service.name=a,x=y"}, "*stdouttrace.Exporter", "", "a"},
-		"unknown":        {map[string]string{"OTEL_TRACES_EXPORTER": "zipkin"}, "", "there are console", "beamagents"},
+		"unknown":        {map[string]string{"OTEL_TRACES_EXPORTER": "zipkin"}, "", "use one of console", "beamagents"},
 		"none":           {map[string]string{"OTEL_TRACES_EXPORTER": "none"}, "off", "", "beamagents"},
 		"disabled":       {map[string]string{"OTEL_SDK_DISABLED": "TRUE"}, "off", "", "beamagents"},
 		"bad attributes": {map[string]string{"OTEL_RESOURCE_ATTRIBUTES": "no pair", "OTEL_SERVICE_NAME": "b"}, "*otlptrace.Exporter", "", "b"},
