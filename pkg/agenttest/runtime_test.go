@@ -425,7 +425,7 @@ func TestFailures(t *testing.T) {
 	}
 	for want, test := range map[string]func(testing.TB){
 		`agenttest: AgentParams.Name is ""`: func(t testing.TB) { agenttest.New(t, agenttest.AgentParams{Agent: new(teller)}) },
-		"configure it by exported fields": with(&lossy{limit: 1}, func(*agenttest.Runtime) {
+		"configure the agent by exported fields": with(&lossy{limit: 1}, func(*agenttest.Runtime) {
 		}),
 		"the Setup of the agent: no network": with(new(unprepared), func(r *agenttest.Runtime) { r.Key("k").Event("e") }),
 		"there are 0 intents for the tool \"tool\", want 1; this went out:\n  2025-01-01T00:00:00Z key \"k\": trace event ACTIVATION_START\n": with(new(teller), func(r *agenttest.Runtime) {

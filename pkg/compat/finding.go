@@ -7,24 +7,24 @@ import (
 	"strings"
 )
 
-// Finding is one difference.
+// Finding is a difference that Check has found, or a problem that Lint has found.
 type Finding struct {
 	Kind Kind
-	// Transform is the name in the new pipeline, or in the old one where it is gone. It is
-	// empty where the finding is about the platform of the job.
+	// Transform is its name in the new pipeline, or in the old one if it was removed. It is empty
+	// for a finding about the platform of the job.
 	Transform string
-	// Subject is what of it changed, such as "state memory", "input i0"; empty for the
-	// transform as a whole.
+	// Subject is the part of the transform, such as "state memory" or "input i0". It is empty for
+	// the transform as a whole.
 	Subject string
-	// Old and New are what was and what is, empty for nothing.
+	// Old and New describe the part before and after. They are empty where it does not exist.
 	Old, New string
-	// Severity is about all runners.
+	// Severity covers all runners.
 	Severity Severity
 	Rule
 }
 
-// oneLine keeps a name, which is whatever a pipeline says, on its line, and shows what a
-// terminal would not.
+// oneLine keeps a name on one line and escapes invisible characters. A pipeline may use any text
+// as a name.
 func oneLine(name string) string {
 	var b strings.Builder
 	for _, r := range name {
@@ -37,7 +37,7 @@ func oneLine(name string) string {
 	return b.String()
 }
 
-// String is all of f, in lines, with what cannot be printed escaped.
+// String returns the finding in lines. Unprintable characters are escaped.
 func (f Finding) String() string {
 	var text strings.Builder
 	fmt.Fprintf(&text, "%s %s: %s", f.Severity, f.Kind, oneLine(cmp.Or(f.Transform, "the job")))
