@@ -2,14 +2,15 @@
 //
 // # Behaviour
 //
-// On a busy machine Prism 2.77.0 fails a job now and then, before anything of it has run: a
-// progress tick of 100 ms comes before the result of a stage that the runner executes
-// itself, and it asks a worker that such a stage does not have (docs/sdk.md). [Run] runs the
-// job again when it has failed with that text, and with no other.
+// On a busy machine Prism 2.77.0 now and then fails a job before any of it has run. A progress
+// tick of 100 ms comes before the result of a stage that the runner executes itself, and Prism
+// asks the worker, which such a stage does not have (docs/sdk.md). If a job has failed with that
+// error, [Run] runs it again. It does not repeat any other failure.
 //
 // # Limits
 //
-// The time limit of a run is that of the test: a context that ends would end the process.
+// The time limit of a run is that of the test. It is not a context, because a context that ends
+// would end the process.
 package prismtest
 
 import (
@@ -18,16 +19,16 @@ import (
 	"testing"
 
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
-	_ "github.com/apache/beam/sdks/v2/go/pkg/beam/runners/prism" // the runner
+	_ "github.com/apache/beam/sdks/v2/go/pkg/beam/runners/prism" // registers the runner
 )
 
-// busy is what Prism's error says of the fault.
+// busy is the part of Prism's error that identifies the fault.
 const busy = "worker.(*W).NextInst"
 
-// tries bounds how often a job is run.
+// tries bounds how often a job runs.
 const tries = 5
 
-// Execute runs a pipeline.
+// Execute runs a pipeline and returns its error.
 func Execute(p *beam.Pipeline) (beam.PipelineResult, error) {
 	for try := 1; ; try++ {
 		result, err := beam.Run(context.Background(), "prism", p)
@@ -37,7 +38,7 @@ func Execute(p *beam.Pipeline) (beam.PipelineResult, error) {
 	}
 }
 
-// Run runs a pipeline, which must succeed.
+// Run runs a pipeline and fails the test if the pipeline fails.
 func Run(t testing.TB, p *beam.Pipeline) beam.PipelineResult {
 	t.Helper()
 	result, err := Execute(p)

@@ -138,7 +138,7 @@ func TestJobServerThatGoes(t *testing.T) {
 	f := startFakeJobs(t)
 	f.script = []*jobpb.JobMessagesResponse{stateOf(jobpb.JobState_RUNNING)}
 	_, _, err := submitted(t, f, bounded, func(*Options) {})
-	wantError(t, err, "may go on without it")
+	wantError(t, err, "which may still run")
 }
 
 func TestContextCancelsTheJob(t *testing.T) {
