@@ -23,7 +23,7 @@ import (
 )
 
 // blobs are those of the wire schema. The runtime's own state never leaves a pipeline, so
-// the command line knows nothing of it.
+// the command line does not know it.
 func blobs(t testing.TB) []golden.Blob {
 	t.Helper()
 	all, err := golden.Blobs()

@@ -39,12 +39,15 @@
 // When an intent of a suspended agent is answered, a new activation resumes it with the snapshot
 // that the suspension kept. An intent is open until it is answered, or until the agent has been
 // told that it has expired ([Expired]). [Done] closes all open intents. New events of a suspended
-// key are deferred until the suspension ends.
+// key are deferred until the suspension ends, or refused if AgentParams.WhileSuspended is Reject.
 //
 // A human approves a tool call, not a plan. An approval is requested for a tool and its
 // arguments, and [Activation.ActApproved] stages exactly these bytes. An agent that builds the
 // arguments anew after the approval may run something that nobody has approved, because memory, a
 // model or the agent's code may have changed in between.
+//
+// Make model calls with [Activation.HTTPClient] or [Activation.CallModel]. Their responses are
+// stored, so that an activation that resumes does not call the model again.
 //
 // An agent may also have these methods:
 //
@@ -57,6 +60,10 @@
 //     error) read snapshots of an older build. See [SnapshotVersioner], [SnapshotMigrator].
 //   - TraceParent(event []byte) string links the activation to the caller's trace. See
 //     [TraceLinker].
+//   - ModelTransport() http.RoundTripper is the transport of the agent's model calls. See
+//     [ModelTransporter].
+//   - RedactResponse, and SealResponse with OpenResponse, change or encrypt model responses
+//     before they are stored. See [ResponseRedactor], [ResponseSealer].
 //
 // # Limits
 //
@@ -66,6 +73,10 @@
 // An agent must depend only on its trigger, its memory, its snapshot and its fields. The bundle
 // of a failed worker runs again, and must emit the same. The current time is [Activation.NowMS],
 // never a clock.
+//
+// A memory holds 1 MiB of values; beyond that, the least recently used entries are evicted. The
+// fields of AgentParams bound the open intents, the bytes of outputs and the bytes of a snapshot.
+// An activation beyond one of these bounds fails.
 //
 // An [Activation] belongs to the goroutine of Run. When Run has returned, or its time is up,
 // every method returns [ErrActivationEnded]. Data is copied on its way in and out, so an agent

@@ -71,7 +71,7 @@ func (r *Runtime) NowMS() int64 { return r.now }
 func (r *Runtime) Wait(d time.Duration) Result {
 	r.t.Helper()
 	if d < 0 {
-		r.t.Fatalf("agenttest: Wait(%v): time does not go back; send an event with a time of its own with Key.Send", d)
+		r.t.Fatalf("agenttest: Wait(%v): time does not go back: send an event with its own time with Key.Send", d)
 	}
 	until := r.now + d.Milliseconds()
 	if d == math.MaxInt64 || until < r.now {

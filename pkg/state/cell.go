@@ -65,7 +65,7 @@ type opened[H any] struct {
 var (
 	errCopied = errors.New("state: this cell is a copy, which would read what was stored before the call and lose data: " +
 		"give the DoFn to Beam by pointer, give its methods pointer receivers, and do not copy cells")
-	errUnfinished = errors.New("state: an earlier Open in this call panicked, so that nobody knows what is stored: fail the bundle")
+	errUnfinished = errors.New("state: an earlier Open in this call panicked, so it is unknown what is stored: fail the bundle")
 )
 
 // UnmarshalJSON is called when Beam makes the cell on a worker. It reads nothing.

@@ -54,7 +54,7 @@
 // copies, and Open of a copied cell returns an error.
 //
 // An error of this package must fail the bundle: return it, or panic with it in OnTimer.
-// After an RPC has failed, its handle returns that error on every use, since nobody knows
+// After an RPC has failed, its handle returns that error on every use, because it is unknown
 // what the RPC has changed.
 //
 // A cell whose bytes are cut short, or were written by another coder, reads as absent, and

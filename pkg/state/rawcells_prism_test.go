@@ -299,7 +299,7 @@ is put is a number: the step, and the place in it. All cases of up to three oper
 counted, the shortest are listed.
 `
 
-// An SDK that mends one of these, or breaks more, changes the file.
+// An SDK that fixes one of these faults, or has new ones, changes the file.
 func TestRawCells(t *testing.T) {
 	out := bytes.NewBufferString(disagreementsHead)
 	for _, kind := range []string{"value", "bag", "combining", "map", "set", "list"} {

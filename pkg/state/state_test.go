@@ -531,7 +531,7 @@ func TestMigratedTextIsChecked(t *testing.T) {
 }
 
 // Why a cell must not be copied: another cell of the same id reads for itself, and the SDK
-// does not say what was written since. If this fails, the SDK has been mended, and cells
+// does not say what was written since. If this fails, the SDK has been fixed, and cells
 // may be copied.
 func TestTwoCellsOfOneIDLoseData(t *testing.T) {
 	bothProviders(t, func(t *testing.T, _ *allFn, k *beamtest.Kit) {
@@ -629,7 +629,7 @@ func TestVetReportsCopies(t *testing.T) {
 
 // A stored cell that is cut short, wherever, or was written by another coder, reads as
 // absent: the SDK takes an io.EOF within a value for no value, and nobody can tell the two
-// apart. The next Commit overwrites it. If this fails, the SDK has been mended.
+// apart. The next Commit overwrites it. If this fails, the SDK has been fixed.
 func TestCutCellReadsAsAbsent(t *testing.T) {
 	bothProviders(t, func(t *testing.T, fn *allFn, k *beamtest.Kit) {
 		run(t, k, func(sp beamstate.Provider) error {
@@ -851,7 +851,7 @@ func TestWhatIsWrittenIsStamped(t *testing.T) {
 					t.Errorf("%s, %s: stamped %d", a.id, name, got)
 				}
 			}
-			// A missing stamp is no reason to write.
+			// A missing stamp alone does not cause a write.
 			k.SetBytes("k", a.id, []byte{0})
 			run(t, k, func(sp beamstate.Provider) error { return errors.Join(a.open(fn, sp), a.commit(fn, sp)) })
 			if got := k.Bytes("k", a.id); !bytes.Equal(got, []byte{0}) {

@@ -121,7 +121,7 @@ func kindOf(e *pb.TraceEvent) trace.SpanKind {
 	return trace.SpanKindInternal
 }
 
-// operation returns the GenAI operation of an event, or "" if it is none.
+// operation returns the GenAI operation of an event, or "" if it has none.
 func operation(e *pb.TraceEvent) string {
 	if name := e.GetAttributes()[operationName]; name != "" {
 		return name

@@ -108,7 +108,7 @@ func TestExportTracesBatches(t *testing.T) {
 	k.expect(map[string]int64{"spans_exported": 6, "batches_sent": 4})
 }
 
-// What is no span is counted, and costs nothing else.
+// An event that is not a span is counted, and has no other effect.
 func TestExportTracesCountsWhatIsNoSpan(t *testing.T) {
 	exported := tracetest.NewInMemoryExporter()
 	k := newExportKit(t, ExportTracesParams{}, exported.ExportSpans)
@@ -575,7 +575,7 @@ func TestExportTracesSlowInEveryBatch(t *testing.T) {
 	})
 }
 
-// A bundle that is cancelled in the midst of a batch is no failure of the exporter: the next
+// A bundle that is cancelled in the middle of a batch is not a failure of the exporter: the next
 // bundle uses it at once.
 func TestExportTracesCancelledBundle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -84,7 +84,7 @@ type firstEventsFn struct {
 	Keys int
 }
 
-// ProcessElement is Beam's.
+// ProcessElement emits the events.
 func (f *firstEventsFn) ProcessElement(_ []byte, emit func(beam.EventTime, []byte, *pb.AgentEnvelope)) {
 	for n := range f.Keys {
 		at, key := startMS+int64(n), []byte(keyOf(n, f.Keys))

@@ -133,7 +133,7 @@ func TestFailures(t *testing.T) {
 	}
 }
 
-// A stream that ends without a last state is no job that is done.
+// A stream that ends without a final state does not mean that the job is done.
 func TestJobServerThatGoes(t *testing.T) {
 	f := startFakeJobs(t)
 	f.script = []*jobpb.JobMessagesResponse{stateOf(jobpb.JobState_RUNNING)}
