@@ -16,8 +16,8 @@
 // activation has succeeded, and changes of the memory are rolled back. The rollback costs as much
 // as the entries that the activation has touched.
 //
-// A step returns an error only for what must fail the bundle: state that cannot be read, or a
-// bug. Every other problem becomes a dead letter among the effects.
+// A step returns an error only for what must fail the bundle: state that cannot be read or is of
+// a newer version, or a bug. Every other problem becomes a dead letter among the effects.
 //
 // # Limits
 //

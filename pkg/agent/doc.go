@@ -47,7 +47,8 @@
 // model or the agent's code may have changed in between.
 //
 // Make model calls with [Activation.HTTPClient] or [Activation.CallModel]. Their responses are
-// stored, so that an activation that resumes does not call the model again.
+// stored with the state of the key. A resumed activation that makes the same call again gets the
+// stored response.
 //
 // An agent may also have these methods:
 //

@@ -1,6 +1,6 @@
 // Package modelcall records the model calls of an agent and replays them. When an activation is
-// resumed or retried, a request that was made before is answered from the replay cache of the
-// key, and the provider is not asked again.
+// resumed, a request that it has made before is answered from the replay cache of the key. When
+// it is tried again in the same process, the request is answered from memory.
 //
 // An agent uses it through agent.Activation.HTTPClient and CallModel. A runtime begins the
 // [Calls] of an activation, and commits what they have [Left].
@@ -30,6 +30,9 @@
 // gets no call until the time that it asks for has passed.
 //
 // # Limits
+//
+// The provider is asked again if the response was not recorded or has been evicted, and if the
+// bundle is tried again in another process before the response was stored.
 //
 // If two equal requests are made at the same time, it is not determined which of them gets which
 // of the two answers.

@@ -78,9 +78,9 @@ func (c *TTL) mark(sp beamstate.Provider) (*ttlMark, error) {
 const lastMark = int64(mtime.EndOfGlobalWindowTime)
 
 // Touch says that the key is in use at nowMS, in ms. The key becomes idle ttl after the latest
-// such time, or when the window w of the element ends, because the runner clears its state then.
-// ttl is at least 1 ms. If it is not shorter than the window, Touch returns an error, because the
-// key could never become idle.
+// such time, but at the latest when the window w of the element ends, because the runner clears
+// its state then. ttl is at least 1 ms. If it is not shorter than the window, Touch returns an
+// error, because the key could never become idle.
 //
 // Touch costs 1 RPC, and 2 more if the mark moves. It writes at once, so call it when it is
 // certain that the element counts. Fail the bundle if it returns an error.

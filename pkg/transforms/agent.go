@@ -75,8 +75,8 @@ type AgentParams struct {
 	// budget_exceeded.
 	MaxTokens int64
 	// MaxModelCalls bounds the model calls that a worker process has in flight, 1 to 4,096; 0 is
-	// 64. After a response with status 429 or 529, or 503 with Retry-After, the process pauses
-	// all calls for a moment.
+	// 64. A host that answers with status 429 or 529, or with 503 and Retry-After, gets no calls
+	// of the process for a moment.
 	MaxModelCalls int
 	// NoModelMemo turns off the memo of model responses. By default a worker process remembers up
 	// to 32 MiB of responses, so that a bundle that is retried in the same process does not
