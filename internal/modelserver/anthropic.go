@@ -28,7 +28,7 @@ func readMessages(body []byte) (Request, error) {
 		} `json:"tools"`
 	}
 	fail := func(err error) (Request, error) {
-		return Request{}, fmt.Errorf("the body is no request for a message: %w", err)
+		return Request{}, fmt.Errorf("the body is not a request for a message: %w", err)
 	}
 	if err := json.Unmarshal(body, &in); err != nil {
 		return fail(err)

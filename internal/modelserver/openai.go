@@ -66,7 +66,7 @@ func readChat(body []byte) (Request, error) {
 		} `json:"stream_options"`
 	}
 	if err := json.Unmarshal(body, &in); err != nil {
-		return Request{}, fmt.Errorf("the body is no chat completion request: %w", err)
+		return Request{}, fmt.Errorf("the body is not a chat completion request: %w", err)
 	}
 	req := Request{Model: in.Model, Stream: in.Stream, usage: in.StreamOptions.IncludeUsage}
 	for _, m := range in.Messages {

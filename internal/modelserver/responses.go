@@ -27,7 +27,7 @@ func readResponses(body []byte) (Request, error) {
 		} `json:"tools"`
 	}
 	fail := func(err error) (Request, error) {
-		return Request{}, fmt.Errorf("the body is no request for a response: %w", err)
+		return Request{}, fmt.Errorf("the body is not a request for a response: %w", err)
 	}
 	if err := json.Unmarshal(body, &in); err != nil {
 		return fail(err)

@@ -208,7 +208,7 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, form wire, req R
 			c.Arguments = "{}"
 		}
 		if !json.Valid([]byte(c.Arguments)) {
-			form.fail(w, http.StatusInternalServerError, fmt.Sprintf("the reply calls %s with arguments that are no JSON: %s", c.Name, c.Arguments))
+			form.fail(w, http.StatusInternalServerError, fmt.Sprintf("the reply calls %s with arguments that are not JSON: %s", c.Name, c.Arguments))
 			return
 		}
 	}

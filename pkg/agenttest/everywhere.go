@@ -31,7 +31,7 @@ func Everywhere(t testing.TB, p AgentParams, script func(r *Runtime)) {
 		return // show only the failure of the script
 	}
 	if len(r.records) == 0 {
-		t.Fatalf("agenttest: the script takes no step: send an event with Key.Event")
+		t.Fatalf("agenttest: the script has no steps: send an event with Key.Event")
 	}
 	// Make sure that an agent that reads a clock in ms reads another time in the next runs.
 	time.Sleep(2 * time.Millisecond)

@@ -250,7 +250,7 @@ func TestEverywhereStopsWithTheScript(t *testing.T) {
 	got = failureOf(t, func(t testing.TB) {
 		agenttest.Everywhere(t, agenttest.AgentParams{Name: "test", Agent: new(fieldCounter)}, func(*agenttest.Runtime) {})
 	})
-	if !strings.Contains(got, "the script takes no step") {
+	if !strings.Contains(got, "the script has no steps") {
 		t.Errorf("got %q", got)
 	}
 }

@@ -22,7 +22,7 @@ func (o *Options) validateEnvironment() error {
 		case o.Async:
 			return errors.New("--async with --environment_type=LOOPBACK would leave a job without a worker, since this process is the worker: leave out --async, or use PROCESS or EXTERNAL")
 		case o.EnvironmentConfig != "":
-			return errors.New("--environment_type=LOOPBACK takes no --environment_config: this process is the worker")
+			return errors.New("--environment_type=LOOPBACK does not take --environment_config, because this process is the worker: leave it out")
 		}
 	case Process:
 		if o.EnvironmentConfig == "" {

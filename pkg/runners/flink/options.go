@@ -159,11 +159,11 @@ func (o *Options) validate() error {
 	case o.AllowNonRestoredState && o.Savepoint == "":
 		return errors.New("--flink_allow_non_restored_state needs --flink_savepoint: it says what to do with a savepoint's state")
 	case o.Savepoint != "" && !address.MatchString(o.Master):
-		return errors.New("--flink_savepoint needs --flink_master=HOST:PORT, the REST address of the cluster: a job server with an embedded cluster ([local]) ignores a savepoint without a word and starts from nothing, and the runner cannot see which cluster a job server has")
+		return errors.New("--flink_savepoint needs --flink_master=HOST:PORT, the REST address of the cluster: a job server with an embedded cluster ([local]) silently ignores a savepoint and starts without state, and the runner cannot see which cluster a job server has")
 	case o.Master != "" && !address.MatchString(o.Master):
 		return fmt.Errorf("--flink_master=%s is not valid: give the HOST:PORT of the cluster's REST API, such as 127.0.0.1:8081", o.Master)
 	case o.Batch && o.CheckpointInterval > 0:
-		return errors.New("--flink_batch takes no --flink_checkpoint_interval: Flink takes no checkpoints in batch mode")
+		return errors.New("--flink_batch excludes --flink_checkpoint_interval: Flink takes no checkpoints in batch mode")
 	}
 	if err := o.validateEnvironment(); err != nil {
 		return err
