@@ -196,7 +196,7 @@ func (s *stepper) run(a *attempt) (ran bool, err error) {
 		s.count(EventsDuplicate)
 		return true, nil
 	}
-	if failure := s.judge(a, result.outcome, result.failure, staged); failure != nil {
+	if failure := s.failureOf(a, result.outcome, result.failure, staged); failure != nil {
 		return false, s.fail(a, failure, staged)
 	}
 	if err := s.commitCalls(&staged.Calls, cache); err != nil {
@@ -224,9 +224,9 @@ func (s *stepper) migrate(from, to uint32, snapshot []byte) ([]byte, error) {
 	return bytes.Clone(out), nil
 }
 
-// judge returns why an activation fails although its code has returned, or nil. told is the
+// failureOf returns why an activation fails although its code has returned, or nil. told is the
 // failure that the agent's code has returned.
-func (s *stepper) judge(a *attempt, o agent.Outcome, told *Failure, staged agent.Staged) *Failure {
+func (s *stepper) failureOf(a *attempt, o agent.Outcome, told *Failure, staged agent.Staged) *Failure {
 	failed := func(code deadletter.Code, text string) *Failure {
 		return &Failure{Reason: deadletter.ActivationError, Code: code, Text: text}
 	}

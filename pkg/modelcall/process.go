@@ -136,8 +136,8 @@ func (p *Process) pause(host string) time.Duration {
 // statusOverloaded is the status with which some providers say that they are overloaded.
 const statusOverloaded = 529
 
-// heed pauses the host if its response asks for it.
-func (p *Process) heed(host string, resp *http.Response) {
+// pauseIfAsked pauses the host if its response asks for it.
+func (p *Process) pauseIfAsked(host string, resp *http.Response) {
 	asked, given := retryAfter(resp.Header)
 	switch resp.StatusCode {
 	case http.StatusTooManyRequests, statusOverloaded:

@@ -129,7 +129,7 @@ func (c *Calls) send(req *http.Request, body []byte, rest io.ReadCloser) (*http.
 		return nil, c.endedOr(err)
 	}
 	completed = true
-	c.Process.heed(host, resp)
+	c.Process.pauseIfAsked(host, resp)
 	c.noteLocation(resp.Header.Get("Location"))
 	resp.Request = req
 	resp.Body = &released{resp.Body, release}

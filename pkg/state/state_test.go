@@ -235,7 +235,7 @@ func accesses() []access {
 
 // The budget: each step is one kind of access, the RPCs are those of the whole call.
 func TestRPCs(t *testing.T) {
-	const open, mutate, wipe, commit = "open", "mutate", "clear", "commit"
+	const open, mutate, clearCell, commit = "open", "mutate", "clear", "commit"
 	none := beamtest.Counts{}
 	read := beamtest.Counts{Reads: 1}
 	write := beamtest.Counts{Reads: 1, Clears: 1, Appends: 2}
@@ -257,14 +257,14 @@ func TestRPCs(t *testing.T) {
 				"changed, never committed":    {true, []string{open, mutate}, read},
 				"changed":                     {true, []string{open, mutate, commit}, write},
 				"changed from empty":          {false, []string{open, mutate, commit}, write},
-				"changed often":               {true, []string{mutate, mutate, wipe, mutate, commit}, write},
+				"changed often":               {true, []string{mutate, mutate, clearCell, mutate, commit}, write},
 				"committed twice":             {true, []string{mutate, commit, commit}, write},
-				"cleared":                     {true, []string{wipe, commit}, remove},
-				"cleared empty":               {false, []string{wipe, commit}, read},
-				"cleared twice":               {true, []string{wipe, commit, wipe, commit}, remove},
-				"filled and cleared":          {false, []string{mutate, wipe, commit}, read},
-				"changed after a commit":      {false, []string{mutate, commit, wipe, commit}, beamtest.Counts{Reads: 1, Clears: 2, Appends: 2}},
-				"written again after a clear": {true, []string{wipe, commit, mutate, commit}, beamtest.Counts{Reads: 1, Clears: 2, Appends: 2}},
+				"cleared":                     {true, []string{clearCell, commit}, remove},
+				"cleared empty":               {false, []string{clearCell, commit}, read},
+				"cleared twice":               {true, []string{clearCell, commit, clearCell, commit}, remove},
+				"filled and cleared":          {false, []string{mutate, clearCell, commit}, read},
+				"changed after a commit":      {false, []string{mutate, commit, clearCell, commit}, beamtest.Counts{Reads: 1, Clears: 2, Appends: 2}},
+				"written again after a clear": {true, []string{clearCell, commit, mutate, commit}, beamtest.Counts{Reads: 1, Clears: 2, Appends: 2}},
 			} {
 				k.SetBytes("k", a.id, nil)
 				if tc.filled {
@@ -275,7 +275,7 @@ func TestRPCs(t *testing.T) {
 				}
 				run(t, k, func(sp beamstate.Provider) error {
 					for _, step := range tc.steps {
-						err := map[string]func(*allFn, beamstate.Provider) error{open: a.open, mutate: a.mutate, wipe: a.clear, commit: a.commit}[step](fn, sp)
+						err := map[string]func(*allFn, beamstate.Provider) error{open: a.open, mutate: a.mutate, clearCell: a.clear, commit: a.commit}[step](fn, sp)
 						if err != nil {
 							return err
 						}

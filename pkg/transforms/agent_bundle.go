@@ -180,7 +180,7 @@ func (s *agentSession) fired(ctx context.Context, tp timers.Provider, tag string
 			if err := s.now(agentInput{tag: tag}); err != nil {
 				return err
 			}
-			if err := s.relieve(ctx, out); err != nil {
+			if err := s.commitIfFull(ctx, out); err != nil {
 				return err
 			}
 		}
@@ -369,8 +369,8 @@ func (b *agentBundle) commit(ctx context.Context, sessions []*agentSession, out 
 	return nil
 }
 
-// relieve commits the session if the bundle holds too much. The session stays open.
-func (s *agentSession) relieve(ctx context.Context, out agentOutputs) error {
+// commitIfFull commits the session if the bundle holds too much. The session stays open.
+func (s *agentSession) commitIfFull(ctx context.Context, out agentOutputs) error {
 	if s.bundle.held.Load() <= maxHeldBytes {
 		return nil
 	}

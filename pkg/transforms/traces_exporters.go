@@ -200,7 +200,7 @@ func newSpanSender(name string) *spanSender {
 // send exports a batch. tried is false if the exporter was not called because of an earlier
 // failure; then err is about that failure.
 func (s *spanSender) send(ctx context.Context, limit time.Duration, batch []sdktrace.ReadOnlySpan) (tried bool, err error) {
-	if err := s.unfit(); err != nil {
+	if err := s.unavailable(); err != nil {
 		return false, err
 	}
 	wait := time.NewTimer(limit)
@@ -215,7 +215,7 @@ func (s *spanSender) send(ctx context.Context, limit time.Duration, batch []sdkt
 	case <-ctx.Done():
 		return true, ctx.Err()
 	}
-	if err := s.unfit(); err != nil { // the previous batch may have failed
+	if err := s.unavailable(); err != nil { // the previous batch may have failed
 		<-s.turn
 		return false, err
 	}
@@ -257,8 +257,8 @@ func (s *spanSender) pause() {
 	s.failures++
 }
 
-// unfit returns an error if the exporter must not be called now.
-func (s *spanSender) unfit() error {
+// unavailable returns an error if the exporter must not be called now.
+func (s *spanSender) unavailable() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
