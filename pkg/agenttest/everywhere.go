@@ -56,7 +56,7 @@ type everywhere struct {
 	records []record
 }
 
-// disturbance is a way to run the steps from from up to to.
+// disturbance is a way to run a range of the steps.
 type disturbance struct {
 	name     string
 	from, to int

@@ -26,11 +26,11 @@ import (
 )
 
 var (
-	// ErrChanged: a frozen file is missing or has other bytes.
+	// ErrChanged says that a frozen file is missing or has other bytes.
 	ErrChanged = errors.New("frozen file changed")
-	// ErrUnlisted: a file in a frozen folder is not in the manifest.
+	// ErrUnlisted says that a file in a frozen folder is not in the manifest.
 	ErrUnlisted = errors.New("file not in the manifest")
-	// ErrManifest: the manifest cannot be read.
+	// ErrManifest says that the manifest cannot be read.
 	ErrManifest = errors.New("malformed manifest")
 )
 
