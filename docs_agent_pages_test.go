@@ -157,20 +157,54 @@ func TestAgentPagesReasons(t *testing.T) {
 	}
 }
 
-// The tests that the page on guarantees names exist, and each of its rows names one.
-func TestGuaranteesPageTests(t *testing.T) {
-	tests := map[string]bool{}
+// testNames are the names of all tests and benchmarks of the repository.
+func testNames(t *testing.T) map[string]bool {
+	t.Helper()
+	names := map[string]bool{}
 	if err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || !strings.HasSuffix(path, "_test.go") {
 			return err
 		}
-		for _, m := range regexp.MustCompile(`(?m)^func (Test\w+)\(t \*testing\.T\)`).FindAllStringSubmatch(readText(t, path), -1) {
-			tests[m[1]] = true
+		for _, m := range regexp.MustCompile(`(?m)^func ((?:Test|Benchmark)\w+)\(\w \*testing\.[TB]\)`).FindAllStringSubmatch(readText(t, path), -1) {
+			names[m[1]] = true
 		}
 		return nil
 	}); err != nil {
 		t.Fatal(err)
 	}
+	return names
+}
+
+// The tests and benchmarks that the README names exist, and each point of what it promises
+// names one.
+func TestReadmeNamesTests(t *testing.T) {
+	names := testNames(t)
+	_, promises, _ := strings.Cut(readText(t, "README.md"), "## What you get\n")
+	promises, _, _ = strings.Cut(promises, "\n## ")
+	points := 0
+	for line := range strings.Lines(promises) {
+		if !strings.HasPrefix(line, "- ") {
+			continue
+		}
+		points++
+		found := regexp.MustCompile("`((?:Test|Benchmark)\\w+)`").FindAllStringSubmatch(line, -1)
+		if len(found) == 0 {
+			t.Errorf("no test or benchmark shows that %s", line)
+		}
+		for _, m := range found {
+			if !names[m[1]] {
+				t.Errorf("there is no %s, which shows that %s", m[1], line)
+			}
+		}
+	}
+	if points < 5 {
+		t.Errorf("found only %d points", points)
+	}
+}
+
+// The tests that the page on guarantees names exist, and each of its rows names one.
+func TestGuaranteesPageTests(t *testing.T) {
+	tests := testNames(t)
 	rows := 0
 	for _, row := range tableRows(readText(t, "docs/guarantees.md")) {
 		last := row[len(row)-1]
