@@ -13,7 +13,7 @@ const (
 	StatefulTransformRemoved Kind = "stateful_transform_removed"
 	TransformRenamed         Kind = "transform_renamed"
 	StatefulTransformRenamed Kind = "stateful_transform_renamed"
-	// GroupingRenamed: a GroupByKey or CombinePerKey has another name, which on Flink is
+	// GroupingRenamed: a GroupByKey or CombinePerKey was renamed, which on Flink is
 	// its operator id.
 	GroupingRenamed Kind = "grouping_renamed"
 	// NumberedTransformMoved: of several transforms with one name, this one has now the
@@ -84,7 +84,7 @@ const (
 	TimerCoderChanged       Kind = "timer_coder_changed"
 	AccumulatorCoderChanged Kind = "accumulator_coder_changed"
 	RestrictionCoderChanged Kind = "restriction_coder_changed"
-	// SameBytes: a coder has another name and writes the same bytes, as those of []byte
+	// SameBytes: a coder was renamed and writes the same bytes, as those of []byte
 	// and string do.
 	SameBytes Kind = "same_bytes"
 	// Those that follow are about the platform of the job, and have no transform.
