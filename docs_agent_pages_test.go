@@ -157,20 +157,55 @@ func TestAgentPagesReasons(t *testing.T) {
 	}
 }
 
-// The tests that the page on guarantees names exist, and each of its rows names one.
-func TestGuaranteesPageTests(t *testing.T) {
-	tests := map[string]bool{}
+// testNames are the names of all tests and benchmarks of the repository.
+func testNames(t *testing.T) map[string]bool {
+	t.Helper()
+	names := map[string]bool{}
 	if err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || !strings.HasSuffix(path, "_test.go") {
 			return err
 		}
-		for _, m := range regexp.MustCompile(`(?m)^func (Test\w+)\(t \*testing\.T\)`).FindAllStringSubmatch(readText(t, path), -1) {
-			tests[m[1]] = true
+		for _, m := range regexp.MustCompile(`(?m)^func ((?:Test|Benchmark)\w+)\(\w \*testing\.[TB]\)`).FindAllStringSubmatch(readText(t, path), -1) {
+			names[m[1]] = true
 		}
 		return nil
 	}); err != nil {
 		t.Fatal(err)
 	}
+	return names
+}
+
+// The tests and benchmarks that the README names exist, and each point of what it promises
+// names one.
+func TestReadmeNamesTests(t *testing.T) {
+	names := testNames(t)
+	_, promises, _ := strings.Cut(readText(t, "README.md"), "## What you get\n")
+	promises, _, _ = strings.Cut(promises, "\n## ")
+	points := 0
+	for line := range strings.Lines(promises) {
+		row := strings.HasPrefix(line, "| ") && !strings.HasPrefix(line, "| system |") && !strings.HasPrefix(line, "| ---")
+		if !row && !strings.HasPrefix(line, "- ") {
+			continue
+		}
+		points++
+		found := regexp.MustCompile("`((?:Test|Benchmark)\\w+)`").FindAllStringSubmatch(line, -1)
+		if len(found) == 0 {
+			t.Errorf("no test or benchmark shows that %s", line)
+		}
+		for _, m := range found {
+			if !names[m[1]] {
+				t.Errorf("there is no %s, which shows that %s", m[1], line)
+			}
+		}
+	}
+	if points < 10 {
+		t.Errorf("found only %d points", points)
+	}
+}
+
+// The tests that the page on guarantees names exist, and each of its rows names one.
+func TestGuaranteesPageTests(t *testing.T) {
+	tests := testNames(t)
 	rows := 0
 	for _, row := range tableRows(readText(t, "docs/guarantees.md")) {
 		last := row[len(row)-1]
@@ -213,54 +248,54 @@ func tableRows(page string) (rows [][]string) {
 // limitOf are the limits of the page, by the first cell of their row: the constant, and the
 // unit in which the page gives it. One without a constant is a text.
 var limitOf = map[string][2]string{
-	"values in memory, together":                                      {"memory.MaxValueBytes", "MiB"},
-	"values in memory, before a warning":                              {"memory.SoftValueBytes", "KiB"},
-	"memory, encoded":                                                 {"memory.MaxBlobBytes", "MiB"},
-	"name of an entry in memory":                                      {"memory.MaxKeyBytes", "bytes"},
-	"snapshot of a suspension":                                        {"activation.DefaultMaxSnapshotBytes", "MiB"},
-	"open intents":                                                    {"activation.DefaultMaxIntents", ""},
-	"open intents, encoded":                                           {"activation.DefaultMaxOutputBytes", "MiB"},
-	"events that wait for the end of a suspension":                    {"activation.DefaultMaxDeferred", ""},
-	"bytes of these events":                                           {"activation.DefaultMaxDeferredBytes", "MiB"},
-	"names of events that are remembered (`EventID`)":                 {"activation.maxEventIDs", ""},
-	"idle time before memory is cleared":                              {"", "never"},
-	"outputs and intents, encoded":                                    {"activation.DefaultMaxOutputBytes", "MiB"},
-	"name of a tool":                                                  {"agent.maxToolNameBytes", "bytes"},
-	"attributes of a trace event":                                     {"agent.maxAttributes", ""},
-	"name of an attribute":                                            {"agent.maxAttributeKey", "bytes"},
-	"value of an attribute":                                           {"agent.maxAttributeValue", "bytes"},
-	"an activation":                                                   {"activation.DefaultActivationTimeout", "min"},
-	"the longest `ActivationTimeout`":                                 {"activation.maxActivationTimeout", "h"},
-	"activations in a worker process that go on like this":            {"transforms.maxAbandoned", ""},
-	"answer to a tool call":                                           {"agent.ToolIntentTTL", "h"},
-	"answer to a request for approval":                                {"agent.ApprovalIntentTTL", "h"},
-	"suspension":                                                      {"", "the timeout of `Suspend`"},
-	"escalations of a suspension, at most":                            {"agent.MaxEscalations", ""},
-	"channel of an escalation":                                        {"agent.maxAttributeValue", "bytes"},
-	"timeouts and expiries in a row without an event or an answer":    {"activation.maxTimeoutsInRow", ""},
-	"activations of a key in an hour of event time":                   {"", "no limit"},
-	"event time of an envelope, in ms":                                {"deadletter.MaxEventTimeMS", ""},
-	"activations at once in a worker process":                         {"transforms.DefaultConcurrency", ""},
-	"the largest `Concurrency`":                                       {"transforms.maxConcurrency", ""},
-	"deferred events of a key that run in one call":                   {"activation.maxDrained", ""},
-	"keys whose state is written at once, also at most `Concurrency`": {"transforms.maxParallelWrites", ""},
-	"bytes that the keys of a bundle hold: queued inputs, state, and what goes out": {"transforms.maxHeldBytes", "MiB"},
-	"what a key counts for besides that":                                            {"transforms.sessionBytes", "KiB"},
-	"name of an agent":                                                              {"activation.maxAgentName", "bytes"},
-	"encoded envelope":                                                              {"transforms.DefaultMaxBytes", "MiB"},
-	"responses of a key that are stored":                                            {"replay.MaxEntries", ""},
-	"their bytes, encoded":                                                          {"replay.MaxBlobBytes", "KiB"},
-	"event time for which a response is stored (6 h)":                               {"replay.TTLMS", "ms"},
-	"body of a response that is recorded":                                           {"modelcall.MaxResponseBytes", "MiB"},
-	"body of a request whose response is recorded":                                  {"modelcall.MaxRequestBytes", "MiB"},
-	"responses that a worker process remembers, for a retried bundle":               {"modelcall.MaxMemoEntries", ""},
-	"their bytes": {"modelcall.MaxMemoBytes", "MiB"},
-	"model calls in flight in a worker process": {"modelcall.DefaultMaxCalls", ""},
-	"the largest `MaxModelCalls`":               {"activation.maxModelCalls", ""},
-	"pause that a host asks for":                {"modelcall.MaxPause", "min"},
-	"tokens of an activation":                   {"", "no limit"},
-	"the same time, and at least":               {"isolate.minGrace", "ms"},
-	"time to return after its context is cancelled: as long as ActivationTimeout, and at most": {"isolate.maxGrace", "s"},
+	"all values in memory, together":                  {"memory.MaxValueBytes", "MiB"},
+	"the same, before a warning":                      {"memory.SoftValueBytes", "KiB"},
+	"memory, encoded":                                 {"memory.MaxBlobBytes", "MiB"},
+	"name of an entry in memory":                      {"memory.MaxKeyBytes", "bytes"},
+	"snapshot of a suspension":                        {"activation.DefaultMaxSnapshotBytes", "MiB"},
+	"open intents":                                    {"activation.DefaultMaxIntents", ""},
+	"open intents, encoded":                           {"activation.DefaultMaxOutputBytes", "MiB"},
+	"events that wait for the end of a suspension":    {"activation.DefaultMaxDeferred", ""},
+	"all these events, in bytes":                      {"activation.DefaultMaxDeferredBytes", "MiB"},
+	"names of events that are remembered (`EventID`)": {"activation.maxEventIDs", ""},
+	"idle time before memory is cleared":              {"", "never"},
+	"outputs and intents, encoded":                    {"activation.DefaultMaxOutputBytes", "MiB"},
+	"name of a tool":                                  {"agent.maxToolNameBytes", "bytes"},
+	"attributes of a trace event":                     {"agent.maxAttributes", ""},
+	"name of an attribute":                            {"agent.maxAttributeKey", "bytes"},
+	"value of an attribute":                           {"agent.maxAttributeValue", "bytes"},
+	"an activation":                                   {"activation.DefaultActivationTimeout", "min"},
+	"the longest `ActivationTimeout`":                 {"activation.maxActivationTimeout", "h"},
+	"activations that ignore their cancelled context, in a worker process": {"transforms.maxAbandoned", ""},
+	"answer to a tool call":                {"agent.ToolIntentTTL", "h"},
+	"answer to a request for approval":     {"agent.ApprovalIntentTTL", "h"},
+	"suspension":                           {"", "the timeout of `Suspend`"},
+	"escalations of a suspension, at most": {"agent.MaxEscalations", ""},
+	"channel of an escalation":             {"agent.maxAttributeValue", "bytes"},
+	"timeouts and expiries in a row without an event or an answer":                                 {"activation.maxTimeoutsInRow", ""},
+	"activations of a key in an hour of event time":                                                {"", "no limit"},
+	"event time of an envelope, in ms":                                                             {"deadletter.MaxEventTimeMS", ""},
+	"activations at once in a worker process":                                                      {"transforms.DefaultConcurrency", ""},
+	"the largest `Concurrency`":                                                                    {"transforms.maxConcurrency", ""},
+	"deferred events of a key that run in one call":                                                {"activation.maxDrained", ""},
+	"keys whose state is written at once, also at most `Concurrency`":                              {"transforms.maxParallelWrites", ""},
+	"what the keys of a bundle hold in memory: queued inputs, state and outputs":                   {"transforms.maxHeldBytes", "MiB"},
+	"what each key counts in addition":                                                             {"transforms.sessionBytes", "KiB"},
+	"name of an agent":                                                                             {"activation.maxAgentName", "bytes"},
+	"encoded envelope":                                                                             {"transforms.DefaultMaxBytes", "MiB"},
+	"responses of a key that are stored":                                                           {"replay.MaxEntries", ""},
+	"all stored responses of a key, encoded":                                                       {"replay.MaxBlobBytes", "KiB"},
+	"event time for which a response is stored (6 h)":                                              {"replay.TTLMS", "ms"},
+	"body of a response that is recorded":                                                          {"modelcall.MaxResponseBytes", "MiB"},
+	"body of a request whose response is recorded":                                                 {"modelcall.MaxRequestBytes", "MiB"},
+	"responses that a worker process remembers, for a retried bundle":                              {"modelcall.MaxMemoEntries", ""},
+	"all remembered responses, in bytes":                                                           {"modelcall.MaxMemoBytes", "MiB"},
+	"model calls in flight in a worker process":                                                    {"modelcall.DefaultMaxCalls", ""},
+	"the largest `MaxModelCalls`":                                                                  {"activation.maxModelCalls", ""},
+	"pause that a host asks for":                                                                   {"modelcall.MaxPause", "min"},
+	"tokens of an activation":                                                                      {"", "no limit"},
+	"the same grace time, at least":                                                                {"isolate.minGrace", "ms"},
+	"grace time to return after the context is cancelled: as long as `ActivationTimeout`, at most": {"isolate.maxGrace", "s"},
 }
 
 // Each number on the page on limits is that of the code, and no bound is left out.

@@ -32,6 +32,7 @@ var house = []folder{
 	{"proto", false},
 	{"golden", false}, // test data, for the tests of all that follow
 	{"pkg/internal", false},
+	{"internal/racedetector", false},
 	{"internal/prismtest", true},
 	{"internal/tail", true},
 	{"internal/flinktest", false},

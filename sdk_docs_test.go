@@ -41,7 +41,7 @@ func sdkPrograms(t *testing.T, dir string) (programs []sdkProgram) {
 }
 
 // Each program of the page on the SDK does what the page says. One that does not may be
-// fixed in the SDK: then our workaround may go, too.
+// repaired in the SDK; then its workaround may no longer be needed.
 func TestSDKPagePrograms(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -13,7 +13,7 @@ const (
 	after    = `{"format":1,"transforms":[{"name":"A","kind":"k","flink_operator":"n2","state":[{"id":"s","kind":"bag"},{"id":"t","kind":"value"}]}]}`
 	here     = `{"format":1,"platform":{"parallelism":1},"transforms":[{"name":"A","kind":"k"}]}`
 	operator = `flink_operator_changed: A
-  what         the input of a transform that keeps state has another number in construction order, and with the stock runner the state another operator id
+  what         the input of a transform that keeps state has another number in construction order: with the stock runner its state has another operator id
   old          n1
   new          n2
 `

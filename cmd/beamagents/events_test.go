@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/beamagents/beamagents-go/internal/racedetector"
 	"github.com/beamagents/beamagents-go/pkg/events"
 )
 
@@ -197,6 +198,9 @@ func TestEventsFromFilesAndStrangeInput(t *testing.T) {
 // A line needs a few times its length, whatever is in it: nothing is collected as garbage
 // in this count, so the peak is below it.
 func TestEventsProjectMemory(t *testing.T) {
+	if racedetector.Enabled {
+		t.Skip("it counts memory: make test runs this without the race detector")
+	}
 	const size = 2 << 20
 	fill := func(before, piece, after string) string {
 		return before + strings.Repeat(piece, (size-len(before)-len(after))/len(piece)) + after

@@ -5,7 +5,8 @@
 // On a busy machine Prism 2.77.0 now and then fails a job before any of it has run. A progress
 // tick of 100 ms comes before the result of a stage that the runner executes itself, and Prism
 // asks the worker, which such a stage does not have (docs/sdk.md). If a job has failed with that
-// error, [Run] runs it again. It does not repeat any other failure.
+// error, [Run] runs it again. It does not repeat any other failure. A test that runs a program
+// finds the error in its output with [Fault].
 //
 // # Limits
 //
@@ -22,17 +23,17 @@ import (
 	_ "github.com/apache/beam/sdks/v2/go/pkg/beam/runners/prism" // registers the runner
 )
 
-// busy is the part of Prism's error that identifies the fault.
-const busy = "worker.(*W).NextInst"
+// Tries bounds how often a job runs.
+const Tries = 5
 
-// tries bounds how often a job runs.
-const tries = 5
+// Fault reports whether text, an error or the output of a program, has Prism's error.
+func Fault(text string) bool { return strings.Contains(text, "worker.(*W).NextInst") }
 
 // Execute runs a pipeline and returns its error.
 func Execute(p *beam.Pipeline) (beam.PipelineResult, error) {
 	for try := 1; ; try++ {
 		result, err := beam.Run(context.Background(), "prism", p)
-		if err == nil || try == tries || !strings.Contains(err.Error(), busy) {
+		if err == nil || try == Tries || !Fault(err.Error()) {
 			return result, err
 		}
 	}

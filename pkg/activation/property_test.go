@@ -10,6 +10,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/beamagents/beamagents-go/internal/racedetector"
 	"github.com/beamagents/beamagents-go/pkg/activation"
 	"github.com/beamagents/beamagents-go/pkg/deadletter"
 	"github.com/beamagents/beamagents-go/pkg/intent"
@@ -325,7 +326,7 @@ func play(t *testing.T, seed uint64, bundles bool) *randomHistory {
 // bundle.
 func TestRandomHistories(t *testing.T) {
 	seeds := uint64(200)
-	if testing.Short() {
+	if racedetector.Enabled {
 		seeds = 30
 	}
 	kinds := map[string]int{}
@@ -357,7 +358,7 @@ func TestRandomHistories(t *testing.T) {
 		"orphaned_result/approval_too_late", "orphaned_result/identity_mismatch", "suspended/rejected", "deferred_overflow/count",
 		"budget_exceeded/activations", "hitl_timeout/dropped", "hitl_timeout/policy_error", "activation_error/too_many_intents",
 	) {
-		if kinds[want] == 0 && !testing.Short() && !strings.HasPrefix(want, "llm_") && !strings.HasPrefix(want, "replay_") { // no model is called
+		if kinds[want] == 0 && !racedetector.Enabled && !strings.HasPrefix(want, "llm_") && !strings.HasPrefix(want, "replay_") { // no model is called
 			t.Errorf("no history has %s", want)
 		}
 	}

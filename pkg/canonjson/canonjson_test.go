@@ -18,6 +18,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/beamagents/beamagents-go/internal/racedetector"
 	"github.com/beamagents/beamagents-go/pkg/canonjson"
 )
 
@@ -603,7 +604,7 @@ func TestAllocations(t *testing.T) {
 		if err := f(); err != nil {
 			t.Fatal(err)
 		}
-		if n := testing.AllocsPerRun(1000, func() { _ = f() }); n != 0 && !raceEnabled {
+		if n := testing.AllocsPerRun(1000, func() { _ = f() }); n != 0 && !racedetector.Enabled {
 			t.Errorf("%s: %v allocations, want 0", name, n)
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/beamagents/beamagents-go/golden"
+	"github.com/beamagents/beamagents-go/internal/racedetector"
 	runtimepb "github.com/beamagents/beamagents-go/proto/beam_agents/runtime/v1"
 	pb "github.com/beamagents/beamagents-go/proto/beam_agents/v1"
 )
@@ -513,7 +514,7 @@ func FuzzFastPath(f *testing.F) {
 
 // A decoded message costs its own structs and lists, and nothing else.
 func TestAllocations(t *testing.T) {
-	if raceEnabled {
+	if racedetector.Enabled {
 		t.Skip("the race detector allocates")
 	}
 	for _, tc := range []struct {
@@ -552,6 +553,9 @@ func TestAllocations(t *testing.T) {
 // Many empty elements in few bytes: what they cost is bounded by what they cost the
 // reference, although lists are made at their final size.
 func TestRepeatedElementsCostNoMoreThanTheReference(t *testing.T) {
+	if racedetector.Enabled {
+		t.Skip("it counts memory: make test runs this without the race detector")
+	}
 	allocated := func(work func()) uint64 {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)

@@ -45,6 +45,6 @@ func ExampleLint() {
 	}
 	// Output:
 	// unsafe combining_state Count
-	// a cell combines: several Add in one call on a key without state store the last one alone
-	// use a value cell: read it, add, write it once
+	// a cell is a Combining: of several calls of Add in one element, on a key without state, only the last one is stored
+	// use a value cell: read it, add to it, and write it once
 }

@@ -13,7 +13,7 @@ const (
 	StatefulTransformRemoved Kind = "stateful_transform_removed"
 	TransformRenamed         Kind = "transform_renamed"
 	StatefulTransformRenamed Kind = "stateful_transform_renamed"
-	// GroupingRenamed: a GroupByKey or CombinePerKey has another name. On Flink the name is its
+	// GroupingRenamed: a GroupByKey or CombinePerKey was renamed. On Flink the name is its
 	// operator id.
 	GroupingRenamed Kind = "grouping_renamed"
 	// NumberedTransformMoved: one of several transforms with the same name now has the number
@@ -84,8 +84,7 @@ const (
 	TimerCoderChanged       Kind = "timer_coder_changed"
 	AccumulatorCoderChanged Kind = "accumulator_coder_changed"
 	RestrictionCoderChanged Kind = "restriction_coder_changed"
-	// SameBytes: a coder has another name but writes the same bytes, as those of []byte and
-	// string do.
+	// SameBytes: a coder was renamed but writes the same bytes, as those of []byte and string do.
 	SameBytes Kind = "same_bytes"
 	// The following kinds are about the platform of the job; their findings name no transform.
 	EnvironmentChanged    Kind = "environment_changed"

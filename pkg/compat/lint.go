@@ -114,8 +114,8 @@ func (l *linter) fromImpulse(t *Transform, seen map[string]bool) bool {
 }
 
 const (
-	addsOnce    = "Beam Go SDK 2.77.0, core/runtime/exec: what a call writes to a cell without state is not part of what the same call reads (docs/sdk.md has a program)"
-	asStock     = "as flink: agents-flink changes the ids and the options of a job, and not what Flink does with it"
+	addsOnce    = "Beam Go SDK 2.77.0, core/runtime/exec: what a call writes to an empty cell is not visible to later reads of the same call (docs/sdk.md has a program)"
+	asStock     = "as with flink: agents-flink changes the ids and the options of a job, and not how Flink runs it"
 	notStored   = "in a streaming job with checkpoints, an element that waits for the side input cannot be stored, and each checkpoint fails the job"
 	prismSource = "Beam Go SDK 2.77.0, Prism"
 )
@@ -124,22 +124,22 @@ var lintRules = []kindRule{
 	{SideInput, Rule{
 		"a transform has a side input",
 		inferred(NoEffect, "Beam's capability matrix"), ranAs(FailsForever, notStored), inferred(FailsForever, asStock), inferred(NoEffect, prismSource),
-		"in a streaming job, read what the side input holds in Setup, or bring it into the main input; in batch there is nothing to avoid",
+		"in a streaming job, read the data of the side input in Setup, or put it into the main input; in batch there is nothing to avoid",
 	}},
 	{StatefulSideInput, Rule{
 		"a transform with state or timers has a side input",
-		inferred(NoEffect, "Beam's capability matrix"), ranAs(NeverCheckpoints, "of a streaming job with a step behind it in another stage"),
+		inferred(NoEffect, "Beam's capability matrix"), ranAs(NeverCheckpoints, "in a streaming job with a later step in another stage"),
 		verified(Refuses, "pkg/runners/flink: it refuses such a streaming job before it submits it"), inferred(NoEffect, prismSource),
-		"bring what the side input holds into the main input, by a GroupByKey or a CoGroupByKey, or read it in Setup",
+		"put the data of the side input into the main input, with a GroupByKey or a CoGroupByKey, or read it in Setup",
 	}},
 	{SharedInput, Rule{
-		"a transform that keeps state reads what other transforms read",
+		"a transform that keeps state shares its input with other transforms",
 		inferred(NoEffect, dataflowNames), ranAs(LosesState, "after an update that adds a reader without state"),
 		verified(NoEffect, agentsIDs+", and each transform that keeps state has an input of its own"), inferred(NoEffect, prismSource),
 		ownInput,
 	}},
 	{SharedName, Rule{
-		"a number in construction order alone tells a transform that keeps state from another one",
+		"a transform that keeps state has the name of another one, and only a number in construction order distinguishes them",
 		inferred(Misreads, dataflowMapping), inferred(Misreads, "the unique name is the operator id of a GroupByKey"),
 		inferred(Misreads, agentsIDs), inferred(NoEffect, prismSource),
 		"give each transform that keeps state a scope of its own",
@@ -152,18 +152,18 @@ var lintRules = []kindRule{
 		"use one value cell with a message that holds the entries, such as state.Memory",
 	}},
 	{CombiningState, Rule{
-		"a cell combines: several Add in one call on a key without state store the last one alone",
+		"a cell is a Combining: of several calls of Add in one element, on a key without state, only the last one is stored",
 		verified(LosesState, addsOnce), verified(LosesState, addsOnce),
 		verified(LosesState, addsOnce), verified(LosesState, addsOnce),
-		"use a value cell: read it, add, write it once",
+		"use a value cell: read it, add to it, and write it once",
 	}},
 	{TimerFamilies, Rule{
 		"a transform has more than one timer family",
 		inferred(NoEffect, timersByID), ranAs(Hangs, twoFamilies), ranAs(Hangs, twoFamilies), verified(Hangs, prismSource+": always, even if no timer is set"),
-		"use one family, and tell timers apart by their tags",
+		"use one family, and distinguish timers by their tags",
 	}},
 	{ImpulseTimers, Rule{
-		"processing-time timers in a transform whose elements all come from an Impulse: its watermark is the maximum, so the window counts as expired",
+		"a transform whose elements all come from an Impulse has processing-time timers: its watermark is the maximum, so the window counts as expired",
 		inferred(NoEffect, timersByID), ran(LosesTimers), inferred(LosesTimers, asStock), inferred(NoEffect, prismSource),
 		"use event-time timers, or a splittable source that holds its watermark",
 	}},

@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 	"pgregory.net/rapid"
 
+	"github.com/beamagents/beamagents-go/internal/racedetector"
 	"github.com/beamagents/beamagents-go/pkg/intent"
 	beamagentspb "github.com/beamagents/beamagents-go/proto/beam_agents/v1"
 )
@@ -172,7 +173,7 @@ func TestIdentityAllocations(t *testing.T) {
 			}},
 		} {
 			tt.f()
-			if got := testing.AllocsPerRun(1000, tt.f); got > tt.want && !raceEnabled {
+			if got := testing.AllocsPerRun(1000, tt.f); got > tt.want && !racedetector.Enabled {
 				t.Errorf("%s with a key of %d bytes: %v allocations, want %v", name, len(key), got, tt.want)
 			}
 		}

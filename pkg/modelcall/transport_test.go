@@ -20,6 +20,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/beamagents/beamagents-go/internal/racedetector"
 	"github.com/beamagents/beamagents-go/pkg/modelcall"
 	"github.com/beamagents/beamagents-go/pkg/replay"
 )
@@ -643,6 +644,9 @@ func TestMemo(t *testing.T) {
 
 // A process remembers a bounded number of bytes.
 func TestMemoIsBounded(t *testing.T) {
+	if racedetector.Enabled {
+		t.Skip("it counts memory: make test runs this without the race detector")
+	}
 	b := newBench(t, func(_ int64, w http.ResponseWriter, _ *http.Request) {
 		body := make([]byte, 1<<20)
 		_, _ = rand.NewChaCha8([32]byte{}).Read(body)

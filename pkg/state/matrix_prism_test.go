@@ -13,6 +13,7 @@ import (
 	beamstate "github.com/apache/beam/sdks/v2/go/pkg/beam/core/state"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/core/timers"
 
+	"github.com/beamagents/beamagents-go/internal/racedetector"
 	"github.com/beamagents/beamagents-go/pkg/beamtest"
 	"github.com/beamagents/beamagents-go/pkg/migrate"
 	"github.com/beamagents/beamagents-go/pkg/state"
@@ -445,7 +446,11 @@ func compare(t *testing.T, list []matrixCase, lines []string) {
 // On the kit, over both providers: each element is a bundle of its own.
 func TestMatrixOnTheKit(t *testing.T) {
 	for _, kind := range slices.Sorted(maps.Keys(cells)) {
-		list := cases(kind, kinds[kind].ops, 4)
+		n := 4
+		if racedetector.Enabled {
+			n = 3
+		}
+		list := cases(kind, kinds[kind].ops, n)
 		for _, sdk := range []bool{false, true} {
 			t.Run(fmt.Sprint(kind, " sdk=", sdk), func(t *testing.T) {
 				fn := newMatrixFn()
@@ -477,7 +482,7 @@ func TestMatrixOnTheKit(t *testing.T) {
 func TestMatrix(t *testing.T) {
 	for _, kind := range slices.Sorted(maps.Keys(cells)) {
 		few := 3
-		if raceDetector {
+		if racedetector.Enabled {
 			few = 2
 		}
 		n := few
@@ -485,7 +490,7 @@ func TestMatrix(t *testing.T) {
 			n = 4
 		}
 		list := cases(kind, kinds[kind].ops, n)
-		if raceDetector {
+		if racedetector.Enabled {
 			list = slices.DeleteFunc(list, func(c matrixCase) bool { return len(c.ops) == 4 && c.split%2 == 1 })
 		}
 		t.Run(kind+" one bundle", func(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/beamagents/beamagents-go/internal/racedetector"
 	"github.com/beamagents/beamagents-go/pkg/beamtest"
 )
 
@@ -57,7 +58,7 @@ func (k *agentKit) applyCrashing(r *rand.Rand, op historyOp) (crashes int) {
 // what is stored.
 func TestAgentSameWithCrashes(t *testing.T) {
 	seeds := uint64(100)
-	if testing.Short() {
+	if racedetector.Enabled {
 		seeds = 10
 	}
 	crashes := 0

@@ -19,6 +19,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/beamagents/beamagents-go/internal/prismtest"
+	"github.com/beamagents/beamagents-go/internal/racedetector"
 	"github.com/beamagents/beamagents-go/pkg/activation"
 	pb "github.com/beamagents/beamagents-go/proto/beam_agents/v1"
 )
@@ -205,6 +206,10 @@ func boundedScripts(params AgentParams, seeds []uint64) (all []*pb.AgentEnvelope
 // in one step: an answer or an export may then come before or after the rest of them.
 func TestPrismSameForEverySchedule(t *testing.T) {
 	withMaxHeld(t, 64<<10)
+	keys := 12
+	if racedetector.Enabled {
+		keys = 4
+	}
 	for i, params := range []AgentParams{
 		{Agent: &scriptedAgent{Jitter: 200}, MaxDeferred: 8, TTL: 10 * time.Second},
 		{Agent: &scriptedAgent{Jitter: 200, Route: "escalate"}, MaxDeferred: 5, HoldWatermark: true},
@@ -212,7 +217,7 @@ func TestPrismSameForEverySchedule(t *testing.T) {
 	} {
 		params.Name = "test"
 		var seeds []uint64
-		for n := range 12 {
+		for n := range keys {
 			seeds = append(seeds, uint64(100*i+n))
 		}
 		scripts, err := boundedScripts(params, seeds)

@@ -11,6 +11,7 @@ import (
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/core/graph/mtime"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/beamagents/beamagents-go/internal/racedetector"
 	"github.com/beamagents/beamagents-go/pkg/activation"
 	"github.com/beamagents/beamagents-go/pkg/intent"
 	runtimepb "github.com/beamagents/beamagents-go/proto/beam_agents/runtime/v1"
@@ -235,7 +236,7 @@ func historyParams(seed uint64) AgentParams {
 // commits, and with both providers.
 func TestAgentSameForEverySchedule(t *testing.T) {
 	seeds := uint64(120)
-	if testing.Short() {
+	if racedetector.Enabled {
 		seeds = 20
 	}
 	checkSchedules(t, 0, seeds)

@@ -24,6 +24,7 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 
+	"github.com/beamagents/beamagents-go/internal/racedetector"
 	"github.com/beamagents/beamagents-go/pkg/intent"
 	"github.com/beamagents/beamagents-go/pkg/tracing"
 	pb "github.com/beamagents/beamagents-go/proto/beam_agents/v1"
@@ -598,7 +599,11 @@ func TestExportTracesCancelledBundle(t *testing.T) {
 // The bound of a batch is of what is sent: of many values, and of text that stands in a span
 // twice and gets longer because it is not UTF-8.
 func TestExportTracesBatchAsSent(t *testing.T) {
-	many, twice := calls(500), calls(40)
+	n := 500
+	if racedetector.Enabled {
+		n = 100
+	}
+	many, twice := calls(n), calls(40)
 	for _, e := range many {
 		for i := range 1000 {
 			e.Attributes[fmt.Sprint(i)] = ""

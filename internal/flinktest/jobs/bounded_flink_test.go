@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -16,6 +17,7 @@ import (
 	"time"
 
 	"github.com/beamagents/beamagents-go/internal/flinktest"
+	"github.com/beamagents/beamagents-go/internal/prismtest"
 )
 
 // Every suspended key of a bounded input gets its timeout: the runner takes no checkpoints
@@ -96,8 +98,6 @@ func TestExamples(t *testing.T) {
 		"quickstart": "sample.jsonl", "route": "sample.binpb", "memory": "sample.jsonl", "events": "sample.jsonl",
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			r := newRun(t, job{})
 			path, err := build("../../../examples/"+name, "example-"+name)
 			if err != nil {
 				t.Fatal(err)
@@ -106,19 +106,28 @@ func TestExamples(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			printed := map[string]string{}
-			for runner, flags := range map[string][]string{
-				"prism":        nil,
-				"agents-flink": {"--endpoint=" + r.cluster.Endpoint, "--environment_type=PROCESS", "--job_name=example-" + name, "--flink_progress=false"},
-			} {
+			r := newRun(t, job{})
+			example := func(runner string, flags ...string) (string, error) {
 				r.launch(path, append([]string{"--input=" + input, "--out=" + filepath.Join(r.dir, runner), "--runner=" + runner}, flags...)...)
-				if err := <-r.done; err != nil {
-					t.Fatalf("on %s: %v", runner, err)
-				}
-				printed[runner] = sortedLines(r.out.Bytes())
+				err := <-r.done
+				return sortedLines(r.out.Bytes()), err
 			}
-			if printed["prism"] != printed["agents-flink"] {
-				t.Errorf("Prism's run prints\n%s\nFlink's\n%s", printed["prism"], printed["agents-flink"])
+			// One after the other: Prism fails now and then when others use the machine.
+			want, err := example("prism")
+			for try := 1; err != nil && try < prismtest.Tries && prismtest.Fault(err.Error()); try++ {
+				want, err = example("prism")
+			}
+			if err != nil {
+				t.Fatalf("on Prism: %v", err)
+			}
+			t.Parallel()
+			got, err := example("agents-flink", "--endpoint="+r.cluster.Endpoint, "--environment_type=PROCESS",
+				"--job_name=example-"+name, "--flink_progress=false")
+			if err != nil {
+				t.Fatalf("on Flink: %v", err)
+			}
+			if got != want {
+				t.Errorf("Prism's run prints\n%s\nFlink's\n%s", want, got)
 			}
 			compareFolders(t, filepath.Join(r.dir, "prism"), filepath.Join(r.dir, "agents-flink"))
 		})
@@ -131,7 +140,10 @@ func sortedLines(content []byte) string {
 	return strings.Join(lines, "\n")
 }
 
-// compareFolders compares files as sets of lines: no runner promises an order.
+// durations are measured with the clock of the worker, so they differ from run to run.
+var durations = regexp.MustCompile(`"beam_agents\.(duration|offset)_ms":"[0-9]+",?`)
+
+// compareFolders compares files as sets of lines, since no runner promises an order.
 func compareFolders(t *testing.T, want, got string) {
 	t.Helper()
 	names := func(dir string) (all []string) {
@@ -164,6 +176,7 @@ func compareFolders(t *testing.T, want, got string) {
 			}
 			continue
 		}
+		w, g = durations.ReplaceAll(w, nil), durations.ReplaceAll(g, nil)
 		if sortedLines(w) != sortedLines(g) {
 			t.Errorf("%s: got\n%.2000s\nwant\n%.2000s", name, g, w)
 		}

@@ -123,7 +123,8 @@ func (r *run) launch(path string, args ...string) {
 	go func() {
 		err := cmd.Wait()
 		if err != nil {
-			err = fmt.Errorf("%w: %s", err, tailOf(stderr.String()))
+			text := stderr.String()
+			err = fmt.Errorf("%w: %s", err, text[max(0, len(text)-32_000):]) // a panic of Prism has a long text
 		}
 		close(exited)
 		done <- err
@@ -133,8 +134,6 @@ func (r *run) launch(path string, args ...string) {
 		<-exited
 	})
 }
-
-func tailOf(s string) string { return s[max(0, len(s)-4000):] }
 
 // id is the id of the job that was started last. It waits until the job runs.
 func (r *run) id() string {
@@ -331,7 +330,7 @@ func (r *run) state() string {
 	exceptions, _ := r.cluster.REST.Exceptions(ctx, j.ID)
 	text := fmt.Sprintf("job %s is %s\n", j.ID, j.State)
 	for _, e := range exceptions {
-		text += tailOf(e[:min(len(e), 1500)]) + "\n"
+		text += e[:min(len(e), 1500)] + "\n"
 	}
 	return text
 }

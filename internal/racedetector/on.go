@@ -1,0 +1,5 @@
+//go:build race
+
+package racedetector
+
+const enabled = true

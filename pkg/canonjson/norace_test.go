@@ -1,5 +1,0 @@
-//go:build !race
-
-package canonjson_test
-
-const raceEnabled = false

@@ -1,5 +1,0 @@
-//go:build !race
-
-package coders
-
-const raceEnabled = false
