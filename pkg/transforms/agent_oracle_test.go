@@ -101,6 +101,7 @@ func (k *oracleKey) cacheBlob() *pb.LlmCacheBlob {
 func (k *oracleKey) copied() *oracleKey {
 	c := &oracleKey{rules: k.rules, limit: k.limit, waiting: slices.Clone(k.waiting), effects: slices.Clip(k.effects)}
 	c.bind(k.Entity, proto.CloneOf(k.Control))
+	c.Changed = k.Changed
 	if k.memory != nil {
 		c.memory = memory.New(proto.CloneOf(k.memory.Blob()), 0)
 	}
@@ -229,7 +230,9 @@ func (o *oracle) records() records {
 		for _, e := range k.effects {
 			r.addEffect(name, e)
 		}
-		r.addState(name, k.Control, k.memoryBlob(), k.cacheBlob(), k.waiting)
+		if k.Changed { // a key whose inputs have all failed has no state
+			r.addState(name, k.Control, k.memoryBlob(), k.cacheBlob(), k.waiting)
+		}
 	}
 	return r
 }
