@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strconv"
 	"unicode/utf8"
+
+	"github.com/beamagents/beamagents-go/pkg/internal/jsontoken"
 )
 
 // text reads one JSON text and appends its canonical form to dst.
@@ -142,11 +144,12 @@ func (t *text) literal(word string) error {
 }
 
 func (t *text) number() error {
-	end, float, ok := scanNumber(t.src, t.pos)
+	n, ok := jsontoken.ScanNumber(t.src[t.pos:])
+	end := t.pos + n.End
 	if !ok {
 		return t.unexpected(end, "in a number")
 	}
-	if t.dst, ok = appendNumber(t.dst, t.src[t.pos:end], float); !ok {
+	if t.dst, ok = appendNumber(t.dst, t.src[t.pos:end], n); !ok {
 		return fault(ErrNumber, t.pos, beyondF64)
 	}
 	t.pos = end
@@ -302,7 +305,7 @@ func (t *text) str() (escaped bool, err error) {
 	src, i := t.src, t.pos+1
 	start := t.pos // of what is not copied yet
 	for {
-		for i < len(src) && plain[src[i]] {
+		for i < len(src) && jsontoken.IsPlain(src[i]) {
 			i++
 		}
 		if i >= len(src) {
@@ -315,14 +318,16 @@ func (t *text) str() (escaped bool, err error) {
 			return escaped, nil
 		case c == '\\':
 			t.dst = append(t.dst, src[start:i]...)
-			r, n, err := t.escape(i)
-			if err != nil {
-				return false, err
-			}
-			if r < 0x20 || r == '"' || r == '\\' {
-				t.dst = appendEscape(t.dst, byte(r))
+			r, n, ok := jsontoken.Escape(src[i:])
+			switch {
+			case !ok && n == 0:
+				return false, fault(ErrUnicode, i, "lone surrogate")
+			case !ok:
+				return false, t.unexpected(i+n, "in an escape")
+			case r < 0x20 || r == '"' || r == '\\':
+				t.dst = jsontoken.AppendEscape(t.dst, byte(r))
 				escaped = true
-			} else {
+			default:
 				t.dst = utf8.AppendRune(t.dst, r)
 			}
 			i += n
@@ -337,59 +342,4 @@ func (t *text) str() (escaped bool, err error) {
 			i += n
 		}
 	}
-}
-
-// escape reads the escape at src[i], two for a pair of surrogates, and returns
-// the character and the length.
-func (t *text) escape(i int) (r rune, n int, err error) {
-	if i+1 >= len(t.src) {
-		return 0, 0, t.unexpected(i+1, "")
-	}
-	switch c := t.src[i+1]; c {
-	case '"', '\\', '/':
-		return rune(c), 2, nil
-	case 'b':
-		return '\b', 2, nil
-	case 't':
-		return '\t', 2, nil
-	case 'n':
-		return '\n', 2, nil
-	case 'f':
-		return '\f', 2, nil
-	case 'r':
-		return '\r', 2, nil
-	case 'u':
-	default:
-		return 0, 0, t.unexpected(i+1, "in an escape")
-	}
-	if r, err = t.hex4(i + 2); err != nil {
-		return 0, 0, err
-	}
-	if r < 0xd800 || r > 0xdfff {
-		return r, 6, nil
-	}
-	if r < 0xdc00 && i+7 < len(t.src) && t.src[i+6] == '\\' && t.src[i+7] == 'u' {
-		low, err := t.hex4(i + 8)
-		if err != nil {
-			return 0, 0, err
-		}
-		if low >= 0xdc00 && low <= 0xdfff {
-			return (r-0xd800)<<10 + (low - 0xdc00) + 0x10000, 12, nil
-		}
-	}
-	return 0, 0, fault(ErrUnicode, i, "lone surrogate")
-}
-
-func (t *text) hex4(i int) (r rune, err error) {
-	for j := i; j < i+4; j++ {
-		if j >= len(t.src) {
-			return 0, t.unexpected(j, "")
-		}
-		d, ok := unhex(t.src[j])
-		if !ok {
-			return 0, t.unexpected(j, "in an escape")
-		}
-		r = r<<4 | d
-	}
-	return r, nil
 }

@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strconv"
 	"unicode/utf8"
+
+	"github.com/beamagents/beamagents-go/pkg/internal/jsontoken"
 )
 
 // flushBytes is the length from which text is handed to the writer.
@@ -217,11 +219,11 @@ func (e *encoder) float(f float64, bits int) error {
 }
 
 func (e *encoder) number(n json.Number) error {
-	end, float, ok := scanNumber(string(n), 0)
-	if !ok || end < len(n) {
-		return fault(ErrSyntax, end, "json.Number")
+	parts, ok := jsontoken.ScanNumber(string(n))
+	if !ok || parts.End < len(n) {
+		return fault(ErrSyntax, parts.End, "json.Number")
 	}
-	if e.buf, ok = appendNumber(e.buf, string(n), float); !ok {
+	if e.buf, ok = appendNumber(e.buf, string(n), parts); !ok {
 		return fault(ErrNumber, 0, beyondF64)
 	}
 	return nil
@@ -242,28 +244,18 @@ func (e *encoder) raw(m json.RawMessage, depth int) error {
 }
 
 func (e *encoder) str(s string) error {
+	if !utf8.ValidString(s) {
+		return fault(ErrUnicode, -1, badUTF8)
+	}
 	e.buf = append(e.buf, '"')
-	start := 0 // of what is not copied yet
-	for i := 0; i < len(s); {
-		c := s[i]
-		if c >= 0x80 {
-			r, n := utf8.DecodeRuneInString(s[i:])
-			if r == utf8.RuneError && n <= 1 {
-				return fault(ErrUnicode, -1, badUTF8)
-			}
-			i += n
-		} else if i++; !plain[c] {
-			e.buf = appendEscape(append(e.buf, s[start:i-1]...), c)
-			start = i
-		}
-		if e.w != nil && len(e.buf)+i-start >= flushBytes {
-			e.buf = append(e.buf, s[start:i]...)
-			start = i
-			if err := e.flush(flushBytes); err != nil {
-				return err
-			}
+	const piece = flushBytes / 4 // up to six times as long when it is escaped
+	for e.w != nil && len(s) > piece {
+		e.buf = jsontoken.AppendEscaped(e.buf, s[:piece])
+		s = s[piece:]
+		if err := e.flush(flushBytes); err != nil {
+			return err
 		}
 	}
-	e.buf = append(append(e.buf, s[start:]...), '"')
+	e.buf = append(jsontoken.AppendEscaped(e.buf, s), '"')
 	return nil
 }

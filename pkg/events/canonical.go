@@ -4,56 +4,13 @@ import (
 	"cmp"
 	"slices"
 	"strings"
+
+	"github.com/beamagents/beamagents-go/pkg/internal/jsontoken"
 )
-
-// shortEscape returns the letter of a control character that has a short
-// escape.
-func shortEscape(b byte) (letter byte, ok bool) {
-	switch b {
-	case '\b':
-		return 'b', true
-	case '\t':
-		return 't', true
-	case '\n':
-		return 'n', true
-	case '\f':
-		return 'f', true
-	case '\r':
-		return 'r', true
-	}
-	return 0, false
-}
-
-// appendEscape writes the escape of a quote, a backslash or a control character.
-func appendEscape(dst []byte, b byte) []byte {
-	const hex = "0123456789abcdef"
-	if letter, ok := shortEscape(b); ok {
-		return append(dst, '\\', letter)
-	}
-	if b < ' ' {
-		return append(dst, '\\', 'u', '0', '0', hex[b>>4], hex[b&15])
-	}
-	return append(dst, '\\', b)
-}
-
-// appendEscaped writes what is between the quotes of a string. Only the quote, the
-// backslash and control characters are escaped, each byte on its own.
-func appendEscaped[T string | []byte](dst []byte, s T) []byte {
-	start := 0
-	for i := range len(s) {
-		b := s[i]
-		if b >= ' ' && b != '"' && b != '\\' {
-			continue
-		}
-		dst = appendEscape(append(dst, s[start:i]...), b)
-		start = i + 1
-	}
-	return append(dst, s[start:]...)
-}
 
 // appendString writes a quoted string; s must be valid UTF-8.
 func appendString(dst []byte, s string) []byte {
-	return append(appendEscaped(append(dst, '"'), s), '"')
+	return append(jsontoken.AppendEscaped(append(dst, '"'), s), '"')
 }
 
 // canonicalizer rewrites accepted text in its canonical form: no white space,
@@ -189,12 +146,11 @@ func (c *canonicalizer) value() {
 		c.text = append(c.text, c.literal()...)
 	default:
 		lit := c.literal()
-		if plainNumber(lit) {
+		if parts, _ := jsontoken.ScanNumber(lit); plainNumber(lit, parts) {
 			c.copy(lit)
-		} else if n, float := parseNumber(lit); float {
-			c.text = appendFloat(c.text, n.float, 64)
 		} else {
-			c.copy(lit)
+			n, _ := parseNumber(lit) // plainNumber knows every integer, so this is a float
+			c.text = appendFloat(c.text, n.float, 64)
 		}
 	}
 	c.hand(pieceBytes)

@@ -3,6 +3,8 @@ package events
 import (
 	"strings"
 	"unicode/utf8"
+
+	"github.com/beamagents/beamagents-go/pkg/internal/jsontoken"
 )
 
 // pieceBytes is the length from which an output hands its text on, in bytes.
@@ -43,7 +45,7 @@ func (o *output) copy(s string) {
 // string writes s as a JSON string; s must be valid UTF-8.
 func (o *output) string(s string) {
 	o.text = append(o.text, '"')
-	o.pieces(s, appendEscaped[string])
+	o.pieces(s, jsontoken.AppendEscaped[string])
 	o.text = append(o.text, '"')
 }
 
@@ -56,9 +58,9 @@ func (o *output) rewritten(inner string, escaped bool) {
 			break
 		}
 		o.copy(inner[:i])
-		r, size := unescapeOne(inner[i:])
+		r, size, _ := jsontoken.Escape(inner[i:])
 		if r < ' ' || r == '"' || r == '\\' {
-			o.text = appendEscape(o.text, byte(r))
+			o.text = jsontoken.AppendEscape(o.text, byte(r))
 		} else {
 			o.text = utf8.AppendRune(o.text, r)
 		}

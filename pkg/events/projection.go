@@ -5,6 +5,8 @@ import (
 	"math"
 	"reflect"
 	"strconv"
+
+	"github.com/beamagents/beamagents-go/pkg/internal/jsontoken"
 )
 
 // Projection is the flat view of an envelope: the same 17 columns for every
@@ -212,7 +214,7 @@ func (e Envelope) WriteProjection(w io.Writer) error {
 		return func(o *output) {
 			o.text = append(o.text, '"')
 			inner := output{spill: func(piece []byte) {
-				o.text = appendEscaped(o.text, piece)
+				o.text = jsontoken.AppendEscaped(o.text, piece)
 				o.hand(pieceBytes)
 			}}
 			c.write(v, &inner)
