@@ -5,8 +5,9 @@ import (
 	"os"
 	"regexp"
 	"strings"
-	"unicode"
 	"unicode/utf8"
+
+	"github.com/beamagents/beamagents-go/internal/terminaltext"
 )
 
 // JobError is why a job did not come to its end.
@@ -30,7 +31,7 @@ type JobError struct {
 // Error is the step and the reason, and where to read more.
 func (e *JobError) Error() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "job %s ", e.JobID)
+	fmt.Fprintf(&b, "job %s ", oneLine(e.JobID))
 	switch {
 	case e.Cancelled:
 		b.WriteString("was cancelled")
@@ -69,7 +70,7 @@ const nameLimit = 120
 // textLimit bounds a text that is shown, in bytes.
 const textLimit = 4096
 
-// printable is a text of somebody else's for a terminal. Its end is left out if it is long.
+// printable returns at most textLimit bytes of a text, made safe for a terminal.
 func printable(text string) string {
 	cut := len(text) > textLimit
 	if cut {
@@ -79,12 +80,7 @@ func printable(text string) string {
 		}
 		text = text[:end]
 	}
-	text = strings.Map(func(r rune) rune {
-		if r == '\n' || r == '\t' || unicode.IsPrint(r) {
-			return r
-		}
-		return unicode.ReplacementChar
-	}, text)
+	text = terminaltext.Lines(text)
 	if cut {
 		text += " ..."
 	}

@@ -275,7 +275,7 @@ func describe(counts, before map[string]int64, since time.Duration) string {
 	return b.String()
 }
 
-// oneLine is a text of somebody else's for one line of a terminal.
+// oneLine is [printable] with spaces in place of line breaks and tabs.
 func oneLine(text string) string {
 	return strings.Join(strings.FieldsFunc(printable(text), func(r rune) bool { return r == '\n' || r == '\t' }), " ")
 }
