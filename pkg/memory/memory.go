@@ -59,8 +59,9 @@ import (
 	"fmt"
 	"iter"
 	"slices"
-	"unicode/utf8"
 
+	"github.com/beamagents/beamagents-go/pkg/internal/protofield"
+	"github.com/beamagents/beamagents-go/pkg/internal/storedkey"
 	"github.com/beamagents/beamagents-go/pkg/migrate"
 	pb "github.com/beamagents/beamagents-go/proto/beam_agents/v1"
 )
@@ -131,8 +132,8 @@ func (m *Memory) Get(key string) ([]byte, bool) {
 // evicts others until the caps are kept. The error wraps ErrKey or ErrOverflow; then
 // nothing has changed, and nothing was evicted.
 func (m *Memory) Put(key string, value []byte) error {
-	if err := checkKey(key); err != nil {
-		return err
+	if fault := storedkey.Fault(key, MaxKeyBytes); fault != "" {
+		return fmt.Errorf("memory: %w: %s", ErrKey, fault)
 	}
 	slot := m.order.find(key)
 	var e *pb.MemoryEntry
@@ -161,18 +162,6 @@ func (m *Memory) Put(key string, value []byte) error {
 	}
 	if m.order.valueBytes >= SoftValueBytes {
 		m.softCapReached = true
-	}
-	return nil
-}
-
-func checkKey(key string) error {
-	switch {
-	case key == "":
-		return fmt.Errorf("memory: %w: it is empty", ErrKey)
-	case len(key) > MaxKeyBytes:
-		return fmt.Errorf("memory: %w: it has %d bytes, the cap is %d", ErrKey, len(key), MaxKeyBytes)
-	case !utf8.ValidString(key):
-		return fmt.Errorf("memory: %w: %q is not UTF-8", ErrKey, key)
 	}
 	return nil
 }
@@ -264,7 +253,7 @@ func (m *Memory) BlobBytes() int { return m.blobBytes(m.order.bytes, m.order.val
 // blobBytes is the length of an encoded blob with entries of so many bytes, framing
 // included, that hold values of so many.
 func (m *Memory) blobBytes(entries int, values int64) int {
-	return varintField(uint64(migrate.Current)) + entries + varintField(uint64(values)) + unknownBytes(m.blob)
+	return protofield.SizeVarint(1, uint64(migrate.Current)) + entries + protofield.SizeVarint(3, uint64(values)) + unknownBytes(m.blob)
 }
 
 // Changes counts what was changed or repaired since New: who stores Blob needs to store it

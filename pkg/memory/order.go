@@ -7,6 +7,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/beamagents/beamagents-go/pkg/internal/protofield"
 	pb "github.com/beamagents/beamagents-go/proto/beam_agents/v1"
 )
 
@@ -201,23 +202,8 @@ func framed(e *pb.MemoryEntry) int {
 }
 
 func entryBytes(key, value int, lastAccessMS int64, unknown int) int {
-	return 1 + protowire.SizeBytes(bytesField(key)+bytesField(value)+varintField(uint64(lastAccessMS))+unknown)
-}
-
-// bytesField and varintField are the lengths of a field below number 16, 0 if it is
-// left out.
-func bytesField(n int) int {
-	if n == 0 {
-		return 0
-	}
-	return 1 + protowire.SizeBytes(n)
-}
-
-func varintField(v uint64) int {
-	if v == 0 {
-		return 0
-	}
-	return 1 + protowire.SizeVarint(v)
+	return 1 + protowire.SizeBytes(protofield.SizeBytes(1, key)+protofield.SizeBytes(2, value)+
+		protofield.SizeVarint(3, uint64(lastAccessMS))+unknown)
 }
 
 // unknownBytes is the length of the unknown fields of a message, which may be nil.

@@ -54,11 +54,11 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"unicode/utf8"
 
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/beamagents/beamagents-go/pkg/internal/storedkey"
 	"github.com/beamagents/beamagents-go/pkg/migrate"
 	pb "github.com/beamagents/beamagents-go/proto/beam_agents/v1"
 )
@@ -213,8 +213,8 @@ func (c *Cache) PutRecord(key string, response []byte, content [sha256.Size]byte
 }
 
 func (c *Cache) put(key string, response []byte, digest, content [sha256.Size]byte) (Stored, error) {
-	if err := checkKey(key); err != nil {
-		return Stored{}, err
+	if fault := storedkey.Fault(key, MaxKeyBytes); fault != "" {
+		return Stored{}, fmt.Errorf("replay: %w: %s", ErrKey, fault)
 	}
 	e := &pb.LlmCacheEntry{
 		CacheKey: key, Response: response, ResponseDigest: digest[:], CreatedAtMs: c.nowMS, LastAccessMs: c.nowMS,
@@ -246,18 +246,6 @@ func (c *Cache) put(key string, response []byte, digest, content [sha256.Size]by
 	stored.Evicted = held - len(c.blob.Entries)
 	c.changes++
 	return stored, nil
-}
-
-func checkKey(key string) error {
-	switch {
-	case key == "":
-		return fmt.Errorf("replay: %w: it is empty", ErrKey)
-	case len(key) > MaxKeyBytes:
-		return fmt.Errorf("replay: %w: it has %d bytes, the cap is %d", ErrKey, len(key), MaxKeyBytes)
-	case !utf8.ValidString(key):
-		return fmt.Errorf("replay: %w: %q is not UTF-8", ErrKey, key)
-	}
-	return nil
 }
 
 // alone is the length of the encoded blob with e as its only entry.
