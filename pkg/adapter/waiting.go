@@ -32,7 +32,7 @@ type Answered struct {
 
 // Stage stages the intent of a call.
 func (w *Waiting) Stage(act *agent.Activation, id string, c Call) error {
-	c, err := c.Canonical()
+	c, err := c.canonical()
 	if err != nil {
 		return err
 	}

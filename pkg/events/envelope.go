@@ -158,22 +158,13 @@ func (v Value) unsigned(name string, limit uint64) (uint64, error) {
 	return 0, outOfRange(v.text, name)
 }
 
-// Validate reports whether the envelope can be written. The one fault there can
-// be is a type that is not valid UTF-8, [ErrSerialize]; what was decoded has
-// none.
-func (e Envelope) Validate() error {
-	if !utf8.ValidString(e.Type) {
-		return fmt.Errorf("%w: the event type is not valid UTF-8", ErrSerialize)
-	}
-	return nil
-}
-
-// AppendJSON appends the envelope to dst: compact, the keys in the order
-// version, type, payload, metadata, the last left out when absent, payload and
-// metadata in their canonical form. Errors are those of [Envelope.Validate].
+// AppendJSON appends the envelope to dst: compact, the members in the order version, type,
+// payload, metadata, payload and metadata in their canonical form. Metadata that is null is
+// left out. The error wraps [ErrSerialize]: the type is not valid UTF-8, which cannot happen
+// with an envelope that was decoded.
 func (e Envelope) AppendJSON(dst []byte) ([]byte, error) {
-	if err := e.Validate(); err != nil {
-		return dst, err
+	if !utf8.ValidString(e.Type) {
+		return dst, fmt.Errorf("%w: the event type is not valid UTF-8", ErrSerialize)
 	}
 	dst = append(dst, `{"version":1,"type":`...)
 	dst = appendString(dst, e.Type)

@@ -98,7 +98,7 @@ func (c *TTL) Touch(sp beamstate.Provider, tp timers.Provider, w beam.Window, no
 	if err != nil {
 		return err
 	}
-	next := min(IdleAt(nowMS, ttl), w.MaxTimestamp().Milliseconds())
+	next := min(idleAt(nowMS, ttl), w.MaxTimestamp().Milliseconds())
 	if m.found && next <= m.ms {
 		return nil
 	}
@@ -111,9 +111,9 @@ func (c *TTL) Touch(sp beamstate.Provider, tp timers.Provider, w beam.Window, no
 	return nil
 }
 
-// IdleAt is the time, in ms, at which a key used at nowMS becomes idle. It ends with the
+// idleAt is the time, in ms, at which a key used at nowMS becomes idle. It ends with the
 // global window, so that a timer can be set for it. A mark is the latest of such times.
-func IdleAt(nowMS int64, ttl time.Duration) int64 {
+func idleAt(nowMS int64, ttl time.Duration) int64 {
 	idle := nowMS + ttl.Milliseconds()
 	if ttl > 0 && idle < nowMS {
 		idle = math.MaxInt64
