@@ -124,33 +124,11 @@ func build(s beam.Scope, o options) {
 	letters := beam.Flatten(s, decoded.Errors, bySession.Errors, traced.Errors,
 		transforms.DeadLetteredCommands(s, decoded.Events))
 
-	transforms.ExportTraces(s, transforms.ExportTracesParams{Exporter: exporter(o.otlp)}, traced.Traces)
+	transforms.ExportTraces(s, transforms.ExportTracesParams{Exporter: transforms.OTLPExporter(o.otlp)}, traced.Traces)
 	transforms.WriteFolder(s, o.out, map[string]beam.PCollection{
 		timelinesFile:   timelines(s, bySession.Envelopes),
 		toolsFile:       toolStatistics(s, traced.Traces),
 		tracesFile:      traced.Traces,
 		deadLettersFile: eachLetterOnce(s, letters),
 	})
-}
-
-// exporter names where the traces go: to the collector that OTEL_EXPORTER_OTLP_ENDPOINT says,
-// or with --otlp to one on this machine.
-func exporter(otlp bool) string {
-	const endpoint = "OTEL_EXPORTER_OTLP_ENDPOINT"
-	switch {
-	case os.Getenv(endpoint) != "":
-		return "otlp"
-	case !otlp:
-		return "none"
-	}
-	// Without a URL the exporters ask for TLS, and a local collector has none. The embedded
-	// runner's worker is this process.
-	url := "http://localhost:4318"
-	if os.Getenv("OTEL_EXPORTER_OTLP_PROTOCOL") == "grpc" {
-		url = "http://localhost:4317"
-	}
-	if err := os.Setenv(endpoint, url); err != nil {
-		panic(err) // the name and the value are good
-	}
-	return "otlp"
 }

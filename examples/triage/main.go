@@ -80,7 +80,7 @@ func main() {
 	p, s := beam.NewPipelineWithRoot()
 	runner := cmp.Or(*runners.Runner, "prism")
 	err = job{
-		input: *input, out: *out, concurrency: *concurrency, desk: &desk, open: runner == flink.Name, exporter: exporter(*otlp),
+		input: *input, out: *out, concurrency: *concurrency, desk: &desk, open: runner == flink.Name, exporter: transforms.OTLPExporter(*otlp),
 	}.build(s)
 	if err != nil {
 		end(1, err)
@@ -158,28 +158,6 @@ func checkModel(endpoint, model string, latency time.Duration, concurrency int) 
 		return fmt.Errorf("--concurrency is %d; use 1 to 1024", concurrency)
 	}
 	return nil
-}
-
-// exporter names where the traces go: to the collector that OTEL_EXPORTER_OTLP_ENDPOINT says,
-// or with --otlp to one on this machine.
-func exporter(otlp bool) string {
-	const endpoint = "OTEL_EXPORTER_OTLP_ENDPOINT"
-	switch {
-	case os.Getenv(endpoint) != "":
-		return "otlp"
-	case !otlp:
-		return "none"
-	}
-	// Without a URL the exporters ask for TLS, and a local collector has none. The embedded
-	// runner's worker is this process.
-	url := "http://localhost:4318"
-	if os.Getenv("OTEL_EXPORTER_OTLP_PROTOCOL") == "grpc" {
-		url = "http://localhost:4317"
-	}
-	if err := os.Setenv(endpoint, url); err != nil {
-		panic(err) // the name and the value are good
-	}
-	return "otlp"
 }
 
 // report prints each second how far the run is. Stop prints how long it took.
