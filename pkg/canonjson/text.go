@@ -11,34 +11,35 @@ import (
 
 // text reads one JSON text and appends its canonical form to dst.
 //
-// Values are written where they come. Objects whose members came unsorted are
-// noted, and put in order in one pass at the end, so that no byte is moved once
-// for each object around it.
+// It writes values in the order in which they stand in the text, and notes the objects
+// whose members are not sorted. It sorts these in one pass at the end: if each object were
+// sorted where it closes, a byte would move once for each object around it.
 type text struct {
 	src []byte
 	pos int
 	dst []byte
 
-	open     []member // of all objects not closed yet
-	unsorted []object // ordered by start
+	open     []member // of all objects that are not closed yet
+	unsorted []object // in the order of their start
 	members  []member // of the unsorted objects, sorted
-	ordered  []byte
+	ordered  []byte   // what emit has written
 }
 
-// member is a name and value in dst: "name":value.
+// member is the place of "name":value in dst.
 type member struct {
-	start, nameEnd, end int  // of the name with its quotes, and of the value
+	start, nameEnd, end int  // the name with its quotes is start:nameEnd, the value ends at end
 	escaped             bool // the name holds a backslash
-	next                int  // first of text.unsorted that may lie in the value
+	next                int  // the first object of text.unsorted that may lie in the value
 	offset              int  // of the name in src
 }
 
-// object is one in dst whose members are not sorted, with its range of
-// text.members. One without members is sorted, and only a place was kept for it.
+// object is an object in dst whose members have to be sorted: text.members[first:last]. It
+// is noted when it begins, before its order is known. If its members turn out to be sorted,
+// but those of an object in it do not, it keeps its place with an empty range.
 type object struct {
 	start, end  int // of {"name":value, without the closing brace
 	first, last int
-	after       int // first of text.unsorted behind it
+	after       int // the first object of text.unsorted that lies behind it
 }
 
 func (t *text) release() {
@@ -49,7 +50,8 @@ func (t *text) release() {
 	t.ordered = keep(t.ordered, keepBytes)
 }
 
-// canonicalize appends src to dst; depth is that of what surrounds it.
+// canonicalize appends the canonical form of src, which lies inside depth arrays and
+// objects, to dst.
 func (t *text) canonicalize(dst, src []byte, depth int) ([]byte, error) {
 	t.src, t.pos, t.dst = src, 0, dst
 	t.open, t.unsorted, t.members = t.open[:0], t.unsorted[:0], t.members[:0]
@@ -68,8 +70,8 @@ func (t *text) canonicalize(dst, src []byte, depth int) ([]byte, error) {
 	return t.dst, nil
 }
 
-// emit appends dst[from:to] to ordered with all objects in it sorted. The first
-// unsorted object at or behind from is number next.
+// emit appends dst[from:to] to ordered and sorts all objects in it. The first unsorted
+// object that starts at from or later is t.unsorted[next].
 func (t *text) emit(from, to, next int) {
 	for next < len(t.unsorted) && t.unsorted[next].start < to {
 		o := t.unsorted[next]
@@ -266,8 +268,8 @@ func (t *text) object(depth int) error {
 	return nil
 }
 
-// sort sorts the members of one object and refuses duplicates: the first in the
-// text, where there are several.
+// sort sorts the members of one object. The error is about a duplicate: the first one in
+// the text if there are several.
 func (t *text) sort(ms []member) error {
 	slices.SortFunc(ms, func(a, b member) int {
 		if c := t.compare(a, b); c != 0 {
@@ -299,11 +301,11 @@ func (t *text) duplicate(m member) error {
 	return fault(ErrDuplicate, m.offset, string(name))
 }
 
-// str reads a string, quotes included, and tells whether its canonical form holds
-// an escape.
+// str reads a string with its quotes, and reports whether its canonical form holds an
+// escape.
 func (t *text) str() (escaped bool, err error) {
 	src, i := t.src, t.pos+1
-	start := t.pos // of what is not copied yet
+	start := t.pos // of the bytes that are not copied yet
 	for {
 		for i < len(src) && jsontoken.IsPlain(src[i]) {
 			i++

@@ -8,8 +8,8 @@ import (
 	"github.com/beamagents/beamagents-go/pkg/internal/jsontoken"
 )
 
-// compareNames orders two names that are written canonically by what they stand
-// for: a line break sorts below every letter, though its escape would not.
+// compareNames orders two names in canonical form by the text that they stand for: a line
+// break sorts below every letter, which its escape would not.
 func compareNames(a, b []byte, escaped bool) int {
 	if !escaped {
 		return bytes.Compare(a, b)
@@ -25,7 +25,8 @@ func compareNames(a, b []byte, escaped bool) int {
 	return len(a) - len(b)
 }
 
-// unescape takes one byte off canonically written s.
+// unescape returns the first byte of the text that s stands for, and the rest of s. It reads
+// canonical form, in which an escape stands for one byte.
 func unescape(s []byte) (c byte, rest []byte) {
 	if s[0] != '\\' {
 		return s[0], s[1:]
@@ -34,8 +35,8 @@ func unescape(s []byte) (c byte, rest []byte) {
 	return byte(r), s[n:]
 }
 
-// appendNumber appends the canonical form of a number token. It is false for one
-// beyond float64.
+// appendNumber appends the canonical form of a number token. It returns false if the number
+// is beyond float64.
 func appendNumber[T string | []byte](dst []byte, token T, n jsontoken.Number) ([]byte, bool) {
 	if !n.IsFloat() {
 		if string(token) == "-0" {
@@ -53,12 +54,13 @@ func appendNumber[T string | []byte](dst []byte, token T, n jsontoken.Number) ([
 	return appendFloat(dst, f, 64), true
 }
 
-// isCanonicalFloat finds most of the floats that are canonical already, without reading them.
+// isCanonicalFloat reports whether a number that is a float is surely canonical already. It
+// does not parse the number, and misses few that are.
 func isCanonicalFloat[T string | []byte](token T, n jsontoken.Number) bool {
 	return n.Exp == n.End && jsontoken.IsShortest(token[n.Whole:n.Point], token[n.Point+1:n.Exp], 3)
 }
 
-// appendFloat appends finite f, which has the given number of bits.
+// appendFloat appends the canonical form of a finite float of 32 or 64 bits.
 func appendFloat(dst []byte, f float64, bits int) []byte {
 	low, high := 1e-4, 1e16
 	if bits == 32 {
