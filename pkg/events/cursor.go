@@ -6,7 +6,7 @@ import (
 	"github.com/beamagents/beamagents-go/pkg/internal/jsontoken"
 )
 
-// cursor walks over text that a scanner has accepted. It checks nothing.
+// cursor reads text that a scanner has accepted, so it checks nothing.
 type cursor struct {
 	s string
 	i int
@@ -91,8 +91,8 @@ func (c *cursor) str() string {
 	return inner
 }
 
-// open steps over an opening bracket; it reports whether anything is inside,
-// and steps over the closing bracket if not.
+// open steps over an opening bracket and reports whether anything is inside. If not, it
+// steps over the closing bracket, too.
 func (c *cursor) open(closing byte) bool {
 	c.i++
 	if c.peek() == closing {

@@ -11,9 +11,9 @@ import (
 // MaxDepth-1 objects and arrays inside one another, itself included.
 const MaxDepth = 128
 
-// scanner checks JSON text in one pass. Beside grammar it demands UTF-8,
-// paired surrogates, floats that are finite, and a bounded depth. On the way
-// it learns how deep the text is and whether it surely is canonical already.
+// scanner checks JSON text in one pass. Besides the grammar it checks that the text is
+// UTF-8, that surrogates are paired, that floats are finite and that the depth is bounded.
+// On the way it finds out how deep the text is and whether it is surely canonical already.
 type scanner struct {
 	s         string
 	i         int
@@ -27,7 +27,7 @@ func (sc *scanner) fail(what string) bool {
 	return false
 }
 
-// space skips white space. Canonical text has none.
+// space skips white space, which canonical text does not have.
 func (sc *scanner) space() {
 	for sc.i < len(sc.s) {
 		switch sc.s[sc.i] {
@@ -84,8 +84,8 @@ func (sc *scanner) word(w string) bool {
 	return true
 }
 
-// enter notes that the scan is inside depth objects and arrays, and steps
-// over the opening bracket.
+// enter steps over an opening bracket. What follows lies inside depth objects and arrays,
+// which it checks and notes.
 func (sc *scanner) enter(depth int) bool {
 	if depth >= MaxDepth {
 		sc.err = &DecodeError{CodeTooDeep, "recursion limit exceeded at byte " + strconv.Itoa(sc.i)}
@@ -151,8 +151,8 @@ func (sc *scanner) next(closing byte) (more, ok bool) {
 	return false, sc.fail("expected `,` or `" + string(closing) + "`")
 }
 
-// key scans a member's name and the colon. A name with an escape comes as it
-// is written, which is no order to compare by: such text counts as not
+// key scans a member's name and the colon. It returns the name as it is written. A name with
+// an escape cannot be compared in that form, so text with such a name counts as not
 // canonical.
 func (sc *scanner) key() (raw string, ok bool) {
 	if sc.peek() != '"' {
@@ -174,7 +174,7 @@ func (sc *scanner) key() (raw string, ok bool) {
 	return raw, true
 }
 
-// text scans a string, the quotes included.
+// text scans a string with its quotes.
 func (sc *scanner) text() (escaped, ok bool) {
 	s, i := sc.s, sc.i+1
 	for {
@@ -262,8 +262,8 @@ func surelyFinite(lit string, n jsontoken.Number) bool {
 	return magnitude <= 308
 }
 
-// plainNumber reports whether lit surely is how a number is written. It is certain about
-// integers; of a float that is written as it is it may report false.
+// plainNumber reports whether lit is surely the canonical form of its number. It knows every
+// integer. It does not parse floats, and reports false for some that are canonical.
 func plainNumber(lit string, n jsontoken.Number) bool {
 	switch {
 	case n.Exp < n.End:
