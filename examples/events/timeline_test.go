@@ -4,7 +4,7 @@ import "testing"
 
 func TestOneLine(t *testing.T) {
 	for text, want := range map[string]string{
-		"read": "read", " naïve 😀 ": "naïve 😀", "a\nb\tc": "a b c", "a\x1b[2J": "a [2J", "\u202ea\u0085b": "a b",
+		"read": "read", "\nnaïve 😀\t": "naïve 😀", "a\nb\tc": "a b c", "a\x1b[2J": "a [2J", "\u202ea\u0085b": "a b",
 		"0123456789": "0123456789", "01234567890": "012345678…",
 	} {
 		if got := oneLine(text, 10); got != want {
