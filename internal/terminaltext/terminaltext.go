@@ -1,6 +1,6 @@
 // Package terminaltext makes text of somebody else safe to print on a terminal. A name such
 // as "a\x1b[2J" would clear the screen, a line break would forge a line of output, and the
-// bidirectional control U+202E would show "exe.txt" as "txt.exe".
+// bidirectional control U+202E would show the name "\u202etxt.exe" as exe.txt.
 //
 // What [strconv.IsPrint] accepts stays as it is: letters, marks, numbers, punctuation, symbols
 // and the ASCII space. Each invalid byte of UTF-8 becomes U+FFFD.

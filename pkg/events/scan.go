@@ -219,7 +219,8 @@ func (sc *scanner) escape() bool {
 	case !ok:
 		return sc.fail("invalid escape")
 	}
-	if rest[1] == '/' || rest[1] == 'u' && (r >= ' ' || string(jsontoken.AppendEscape(nil, byte(r))) != rest[:n]) {
+	var short [6]byte
+	if rest[1] == '/' || rest[1] == 'u' && (r >= ' ' || string(jsontoken.AppendEscape(short[:0], byte(r))) != rest[:n]) {
 		sc.canonical = false
 	}
 	sc.i += n
