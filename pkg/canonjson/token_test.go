@@ -14,7 +14,7 @@ func isCanonical(token string) bool {
 	return ok && isCanonicalFloat(token, n)
 }
 
-// The shortcut for floats that are canonical already agrees with the long way.
+// A float that isCanonicalFloat accepts is exactly what appendFloat would write.
 func TestIsCanonicalFloat(t *testing.T) {
 	for token, want := range map[string]bool{
 		"0.0": true, "-0.0": true, "0.5": true, "-1.25": true, "10.0": true, "0.0001": true, "1.00001": true,

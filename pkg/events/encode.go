@@ -73,7 +73,7 @@ func (e *encoder) float(f float64, bits int) {
 }
 
 // value writes a Value. It reads v field by field: v may be part of an embedded struct whose
-// type is not exported, and then reflection refuses v.Interface.
+// name is not exported, and then reflection refuses v.Interface.
 func (e *encoder) value(v reflect.Value) {
 	value := Value{text: v.Field(0).String(), deep: int(v.Field(1).Int()), canonical: v.Field(2).Bool()}
 	e.nest(value.deep)

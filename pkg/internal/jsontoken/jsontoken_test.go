@@ -52,7 +52,7 @@ func TestEscape(t *testing.T) {
 	}
 }
 
-// What is escaped is what encoding/json reads back, and each escape is read back by Escape.
+// encoding/json reads an escaped text back, and so does Escape with each escape.
 func TestAppendEscaped(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := rapid.String().Draw(t, "text")
