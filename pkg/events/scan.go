@@ -210,6 +210,11 @@ func (sc *scanner) text() (escaped, ok bool) {
 // escape scans one escape, or two that are a pair of surrogates.
 func (sc *scanner) escape() bool {
 	rest := sc.s[sc.i:]
+	if len(rest) > 1 && jsontoken.ShortEscape(rest[1]) != 0 { // most escapes, without a call
+		sc.canonical = sc.canonical && rest[1] != '/'
+		sc.i += 2
+		return true
+	}
 	r, n, ok := jsontoken.Escape(rest)
 	switch {
 	case !ok && len(rest) == 1:
@@ -220,7 +225,7 @@ func (sc *scanner) escape() bool {
 		return sc.fail("invalid escape")
 	}
 	var short [6]byte
-	if rest[1] == '/' || rest[1] == 'u' && (r >= ' ' || string(jsontoken.AppendEscape(short[:0], byte(r))) != rest[:n]) {
+	if r >= ' ' || string(jsontoken.AppendEscape(short[:0], byte(r))) != rest[:n] {
 		sc.canonical = false
 	}
 	sc.i += n

@@ -52,6 +52,18 @@ func TestEscape(t *testing.T) {
 	}
 }
 
+func TestShortEscape(t *testing.T) {
+	for c := range 0x80 {
+		var want string
+		if err := json.Unmarshal([]byte{'"', '\\', byte(c), '"'}, &want); err != nil {
+			want = "\x00"
+		}
+		if got := jsontoken.ShortEscape(byte(c)); got != want[0] {
+			t.Errorf("%q: %q, want %q", rune(c), got, want)
+		}
+	}
+}
+
 // encoding/json reads an escaped text back, and so does Escape with each escape.
 func TestAppendEscaped(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

@@ -44,7 +44,7 @@ func AppendEscaped[T string | []byte](dst []byte, s T) []byte {
 	start := 0 // of the bytes that are not copied yet
 	for i := range len(s) {
 		c := s[i]
-		if c >= ' ' && c != '"' && c != '\\' {
+		if plain[c] || c >= utf8.RuneSelf {
 			continue
 		}
 		dst = AppendEscape(append(dst, s[start:i]...), c)
@@ -53,30 +53,24 @@ func AppendEscaped[T string | []byte](dst []byte, s T) []byte {
 	return append(dst, s[start:]...)
 }
 
+var short = [256]byte{'"': '"', '\\': '\\', '/': '/', 'b': '\b', 't': '\t', 'n': '\n', 'f': '\f', 'r': '\r'}
+
+// ShortEscape returns the character of the escape that is a backslash and c, or 0 if there is
+// no such escape.
+func ShortEscape(c byte) byte { return short[c] }
+
 // Escape decodes the escape that s begins with; s[0] is a backslash. Two escapes that are a
 // pair of surrogates count as one. Escape returns the character and the length of the escape.
 //
 // If ok is false, n is the offset of the first byte that cannot belong to an escape, or
 // len(s) if s ends too early. For a lone surrogate, n is 0.
 func Escape[T string | []byte](s T) (r rune, n int, ok bool) {
-	if len(s) < 2 {
+	switch {
+	case len(s) < 2:
 		return 0, len(s), false
-	}
-	switch s[1] {
-	case '"', '\\', '/':
-		return rune(s[1]), 2, true
-	case 'b':
-		return '\b', 2, true
-	case 't':
-		return '\t', 2, true
-	case 'n':
-		return '\n', 2, true
-	case 'f':
-		return '\f', 2, true
-	case 'r':
-		return '\r', 2, true
-	case 'u':
-	default:
+	case ShortEscape(s[1]) != 0:
+		return rune(ShortEscape(s[1])), 2, true
+	case s[1] != 'u':
 		return 0, 1, false
 	}
 	r, n, ok = hex4(s, 2)
