@@ -30,7 +30,7 @@ demo: ## Run the examples on the embedded runner, with the samples they ship wit
 	go run ./examples/memory --input examples/memory/sample/sample.jsonl --out out/memory
 
 .PHONY: demo-flink
-demo-flink: ## Run the triage example on a Flink cluster, and kill a worker in the midst of it. Needs Java 17 and Maven.
+demo-flink: ## Run the triage example on a Flink cluster, and kill a worker while it runs. Needs Java 17 and Maven.
 	go build -C examples/triage -o ../../out/bin/ . ./flinkdemo
 	out/bin/flinkdemo --program out/bin/triage --input examples/triage/sample/sample.jsonl --out out/triage-flink
 
@@ -67,8 +67,8 @@ fuzz: ## Run each fuzz target for FUZZTIME (5s).
 		done; \
 	done
 
-# Whole runs, one after the other, so that a busy moment of the machine hits all that is
-# compared. GOGC gives a process of 6 MB the collector of a worker with a heap of 60 MB.
+# Whole runs come one after the other, so that a busy moment of the machine affects everything
+# that is compared. GOGC lets a process of 6 MB collect garbage like one with a heap of 60 MB.
 .PHONY: bench
 bench: ## Print the table of ratios of docs/performance.md: medians of BENCHRUNS (10) runs.
 	@mkdir -p out/bench
@@ -103,7 +103,7 @@ test-flink: ## Crash jobs on a Flink cluster, which the tests start from Maven a
 	go test -tags flink -count=1 -timeout 15m -parallel 4 ./pkg/compat/graph/upgrade
 	go -C examples/triage test -tags flink -count=1 -timeout 15m -run '^TestDemo' ./flinkdemo
 
-# Whole runs, one after the other, as in bench.
+# Whole runs come one after the other, as in bench.
 FLINKRUNS ?= 2
 .PHONY: bench-flink
 bench-flink: ## Compare the throughput of agents-flink with the SDK's runner on one cluster, mean of FLINKRUNS (2) runs.
@@ -119,7 +119,7 @@ soak-flink: ## Run the tests of test-flink SOAKRUNS (10) times, at other places,
 .PHONY: freeze
 freeze: ## Keep what the release TAG is known by and stores, in golden/release/TAG.
 	@go run ./golden/freeze "$(TAG)" # refuses a bad tag before the tests run
-	@# What is copied must be that of the code.
+	@# The files to copy must match the code.
 	go test ./golden/... ./pkg/coders ./pkg/compat/... ./pkg/transforms ./pkg/state
 	go test -run '^TestWriteCells$$' ./pkg/state -write-cells "$(CURDIR)/out/freeze"
 	go test -run '^TestWriteAgents$$' ./pkg/transforms -write-agents "$(CURDIR)/out/freeze"
@@ -175,7 +175,7 @@ $(BIN)/buf: tools/go.mod
 $(BIN)/golangci-lint: tools/go.mod
 	cd tools && go build -o $@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint
 
-# From go.mod, not from tools: a generator has the version of its runtime.
+# Built from go.mod, not from tools, because a generator must have the version of its runtime.
 $(BIN)/protoc-gen-go: go.mod
 	go build -o $@ google.golang.org/protobuf/cmd/protoc-gen-go
 

@@ -1,8 +1,8 @@
-// Package golden holds frozen encodings of every wire message and of the keyed state
-// of the runtime, each with the value that a reader must find in it.
+// Package golden holds frozen encodings of every wire message and of the keyed state of the
+// runtime. Each has the value that a reader must decode.
 //
-// It is test data: for the packages of this module, and for everyone who writes
-// bindings of the schema in another language and reads the files themselves.
+// It is test data for the packages of this module, and for everyone who writes bindings of the
+// schema in another language, who can read the files without this package.
 //
 // # Behaviour
 //
@@ -16,23 +16,22 @@
 //
 //	intent_id: "..."
 //
-// The first line names the type, the second says what the blob is for. Each line
-// "# unknown: HEX" or "# unknown PATH: HEX" holds the unknown fields of the
-// message, or of the message at a path such as pending[0] or tool_result: their
-// whole bytes, tags included, in order of arrival. A path has one step per field,
-// joined by dots.
+// The first line names the type, and the second line describes the blob. Each line "# unknown:
+// HEX" or "# unknown PATH: HEX" holds the unknown fields of the message, or of the message at a
+// path such as pending[0] or tool_result: their complete bytes, with tags, in the order in which
+// they came. A path has one step per field, joined by dots.
 //
-// MANIFEST.sha256 freezes both files. While N is the current version blobs may be
-// added: define one in golden/generate and run `go run ./golden/generate`.
+// MANIFEST.sha256 freezes both files. While N is the current version, blobs may be added: define
+// a blob in golden/generate and run `go run ./golden/generate`.
 //
 // # Limits
 //
-// What a reader must hold is the value. A writer need not produce the bytes of a
-// blob: some are not canonical on purpose, and say so in their second line.
+// A reader must decode the value. A writer need not write the same bytes: some blobs are
+// deliberately not canonical, and say so in their second line.
 //
-// # Differences
+// # Differences from prototext
 //
-// Unlike prototext, the text form carries unknown fields.
+// Prototext cannot write unknown fields; the text form of a blob can.
 package golden
 
 import (
@@ -46,19 +45,19 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/beamagents/beamagents-go/golden/internal/textform"
-	_ "github.com/beamagents/beamagents-go/proto/beam_agents/runtime/v1" // the types that blobs name
+	_ "github.com/beamagents/beamagents-go/proto/beam_agents/runtime/v1" // registers the types that blobs name
 	_ "github.com/beamagents/beamagents-go/proto/beam_agents/v1"
 )
 
 //go:embed v1/*.binpb v1/*.txtpb
 var versions embed.FS
 
-// Blob is one frozen message.
+// Blob is a frozen message.
 type Blob struct {
-	// Name is the version folder and the file name without its extension:
+	// Name is the version folder and the file name without its extension, such as
 	// "v1/tool_intent_signed".
 	Name string
-	// Message is the full name of the type: "beam_agents.v1.ToolIntent".
+	// Message is the full name of the type, such as "beam_agents.v1.ToolIntent".
 	Message protoreflect.FullName
 	// Bytes is the encoding. The caller owns it.
 	Bytes []byte
@@ -66,7 +65,7 @@ type Blob struct {
 	Text string
 }
 
-// Blobs returns every blob, in order of name.
+// Blobs returns all blobs, sorted by name.
 func Blobs() ([]Blob, error) {
 	files, err := fs.Glob(versions, "v*/*.binpb")
 	if err != nil {
@@ -83,8 +82,7 @@ func Blobs() ([]Blob, error) {
 	return blobs, nil
 }
 
-// Lookup returns the blob of that name. The error is fs.ErrNotExist if there is
-// none.
+// Lookup returns the blob with a name. The error is fs.ErrNotExist if it does not exist.
 func Lookup(name string) (Blob, error) { return read(versions, name) }
 
 func read(fsys fs.FS, name string) (Blob, error) {
@@ -103,8 +101,8 @@ func read(fsys fs.FS, name string) (Blob, error) {
 	return Blob{Name: name, Message: message, Bytes: data, Text: string(text)}, nil
 }
 
-// Value reads Text: the message, of the generated type, that decoding Bytes must
-// give, unknown fields included.
+// Value reads Text. It returns the message, of the generated type, that decoding Bytes must give,
+// with its unknown fields.
 func (b Blob) Value() (proto.Message, error) {
 	m, err := textform.Unmarshal([]byte(b.Text))
 	if err != nil {

@@ -23,7 +23,7 @@ import (
 )
 
 // blobs are those of the wire schema. The runtime's own state never leaves a pipeline, so
-// the command line knows nothing of it.
+// the command line does not know it.
 func blobs(t testing.TB) []golden.Blob {
 	t.Helper()
 	all, err := golden.Blobs()
@@ -187,8 +187,8 @@ func TestReadJSON(t *testing.T) {
 		{"ToolIntent", `{"seq":7}{}`, `more than one JSON value`},
 		{"ToolIntent", `[]`, `an array, want an object`},
 		{"ToolIntent", `{"sequence":7}`, `sequence: ToolIntent has no such field`},
-		{"ToolIntent", `{"seq":7,"seq":7}`, `a member is there twice`},
-		{"ToolIntent", `{"intent_id":"a","intentId":"b"}`, `intentId: a member is there twice`},
+		{"ToolIntent", `{"seq":7,"seq":7}`, `a member occurs twice`},
+		{"ToolIntent", `{"intent_id":"a","intentId":"b"}`, `intentId: a member occurs twice`},
 		{"ToolIntent", `{"seq":7.5}`, `seq: a number that does not fit, want an integer of 64 bits`},
 		{"ToolIntent", `{"seq":9223372036854775808}`, `seq: a number that does not fit, want an integer of 64 bits`},
 		{"ToolIntent", `{"seq":"+7"}`, `seq: a text that does not fit, want an integer of 64 bits`},

@@ -85,7 +85,7 @@ status 1 if one is unsafe: on one of the runners, or with --runner on that one.`
 	return cmd
 }
 
-// judges are the runners that --runner names: none for all.
+// judges returns the runner that --runner names, or none for all runners.
 func judges(name string, known []compat.Runner) ([]compat.Runner, error) {
 	if name == "" {
 		return nil, nil
@@ -100,7 +100,7 @@ func judges(name string, known []compat.Runner) ([]compat.Runner, error) {
 	return nil, fmt.Errorf("--runner %q is unknown: use one of %s", name, strings.Join(names, ", "))
 }
 
-// printFindings prints the findings, and how many are unsafe to these runners.
+// printFindings prints the findings, and how many of them are unsafe on these runners.
 func printFindings(cmd *cobra.Command, found []compat.Finding, runners []compat.Runner, noun string) error {
 	out, unsafe := bufio.NewWriter(cmd.OutOrStdout()), 0
 	for _, f := range found {
@@ -121,13 +121,13 @@ func printFindings(cmd *cobra.Command, found []compat.Finding, runners []compat.
 	return nil
 }
 
-// readFingerprint reads the fingerprint in the file of that name. A file that holds none
-// is a wrong call, as one that is not there: nothing was compared.
+// readFingerprint reads the fingerprint in the file with that name. A file without a fingerprint
+// is a wrong call, like a file that does not exist, because nothing was compared.
 func readFingerprint(cmd *cobra.Command, name string) (compat.Fingerprint, error) {
 	in, err := openInput(cmd, []string{name})
 	if err != nil {
 		return compat.Fingerprint{}, err
 	}
-	defer func() { _ = in.Close() }() // opened to read
+	defer func() { _ = in.Close() }() // the file is only read
 	return compat.Read(in)
 }

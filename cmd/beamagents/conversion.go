@@ -11,12 +11,12 @@ import (
 	"github.com/beamagents/beamagents-go/internal/terminaltext"
 )
 
-// A conversion is one run of a command that turns messages into output: how it reads,
-// what it has written, and whether it goes on behind a bad message.
+// A conversion is one run of a command that turns messages into output. It has the output, and
+// says whether the run continues after a bad message.
 type conversion struct {
 	cmd       *cobra.Command
 	out       *bufio.Writer
-	name      string // of the input, where there are several
+	name      string // the name of the input, if there are several
 	keepGoing bool
 	bad       bool
 }
@@ -26,8 +26,8 @@ func addConversionFlags(cmd *cobra.Command, delimited, keepGoing *bool) {
 	cmd.Flags().BoolVar(keepGoing, "keep-going", false, "report a bad message and do the rest; the exit status is still 1")
 }
 
-// convert runs f on the input of cmd. What f has written is flushed in any case. It notes
-// an input that was empty.
+// convert runs f on the input of cmd. It flushes the output in any case, and reports an empty
+// input.
 func convert(cmd *cobra.Command, args []string, keepGoing bool, f func(*conversion, io.Reader) error) (err error) {
 	in, err := openInput(cmd, args)
 	if err != nil {
@@ -37,12 +37,12 @@ func convert(cmd *cobra.Command, args []string, keepGoing bool, f func(*conversi
 	c := &conversion{cmd: cmd, out: bufio.NewWriterSize(cmd.OutOrStdout(), 1<<16), keepGoing: keepGoing}
 	err = f(c, liveReader{in, c.out})
 	if err == nil && c.bad {
-		err = &dataError{} // reported already
+		err = &dataError{} // each fault is reported already
 	}
 	return in.noteEmpty(cmd, flush(c.out, err))
 }
 
-// fault takes note of a bad message: it ends the run, or is reported and passed over.
+// fault handles a bad message: it ends the run, or reports the message and lets the run continue.
 func (c *conversion) fault(format string, args ...any) error {
 	err := fmt.Errorf(format, args...)
 	if c.name != "" {

@@ -51,8 +51,8 @@ as plain text stays a text.`,
 	return cmd
 }
 
-// readRecord reads a record, or the envelope around one. Without one it says what is
-// wrong at which byte of frame.
+// readRecord reads a record, or the envelope around a record. If frame has no record, it returns
+// the offset of the fault and what is wrong.
 func readRecord(frame []byte) (rec *pb.ActivationErrorRecord, offset int, fault string) {
 	event, isRecord := scanRecord(frame)
 	rec = new(pb.ActivationErrorRecord)
@@ -85,16 +85,16 @@ func readRecord(frame []byte) (rec *pb.ActivationErrorRecord, offset int, fault 
 	return rec, 0, ""
 }
 
-// scanRecord reports whether frame, which may be malformed, is a record and no envelope:
-// in a record field 2 is the reason, a text; in an envelope the time, a varint. In an
-// envelope event is where the content of external_event begins, 0 without one.
+// scanRecord reports whether frame, which may be malformed, is a record or an envelope. In a
+// record, field 2 is the reason, a text; in an envelope it is the time, a varint. event is the
+// offset of the content of external_event, or 0 if there is none.
 func scanRecord(frame []byte) (event int, isRecord bool) {
 	for off := 0; off < len(frame); {
 		num, typ, n := protowire.ConsumeTag(frame[off:])
 		if n < 0 {
 			break
 		}
-		if num == 2 && typ == protowire.BytesType { // its content may be cut short
+		if num == 2 && typ == protowire.BytesType { // the content may be cut short
 			return 0, true
 		}
 		value := off + n
@@ -102,7 +102,7 @@ func scanRecord(frame []byte) (event int, isRecord bool) {
 			break
 		}
 		off = value + n
-		if num == 3 && typ == protowire.BytesType { // the last one counts
+		if num == 3 && typ == protowire.BytesType { // the last occurrence counts
 			content, _ := protowire.ConsumeBytes(frame[value:])
 			event = off - len(content)
 		}
@@ -110,7 +110,7 @@ func scanRecord(frame []byte) (event int, isRecord bool) {
 	return event, false
 }
 
-// appendRecord appends rec as JSON with its detail and its input unfolded.
+// appendRecord appends rec as JSON, with its detail and its input decoded.
 func appendRecord(b []byte, rec *pb.ActivationErrorRecord) []byte {
 	detail := jsontext.Value(rec.GetDetail())
 	if !detail.IsValid() || detail.Kind() != '{' || detail.Compact() != nil {
@@ -137,8 +137,8 @@ func appendRecord(b []byte, rec *pb.ActivationErrorRecord) []byte {
 	return append(b, '}')
 }
 
-// decodedInput is the input of a dead letter as JSON, nil where it cannot be decoded:
-// bytes that were malformed, another program's detail.
+// decodedInput returns the input of a dead letter as JSON. It returns nil if the input cannot be
+// decoded: malformed bytes, or the detail of another program.
 func decodedInput(rec *pb.ActivationErrorRecord) []byte {
 	letter, err := deadletter.Read(rec)
 	if err != nil {
@@ -150,7 +150,7 @@ func decodedInput(rec *pb.ActivationErrorRecord) []byte {
 		m = new(pb.AgentEnvelope)
 	case deadletter.BytesInput:
 		if letter.Reason != deadletter.MalformedEnvelope {
-			return nil // an intent's, say, that could be read as something else
+			return nil // such as bytes of an intent, which could be decoded as another message
 		}
 		m = new(pb.AgentEnvelope)
 	case deadletter.IntentInput:

@@ -9,15 +9,15 @@ import (
 	"io"
 )
 
-// maxFrameBytes bounds one message: 1 GiB.
+// maxFrameBytes bounds a message, 1 GiB.
 const maxFrameBytes = 1 << 30
 
-// frameReader reads messages from a stream: delimited, each behind its length as a
-// varint, or one that is the whole input, an empty one too.
+// frameReader reads messages from a stream. If the stream is delimited, each message comes after
+// its length as a varint. Otherwise the whole input, which may be empty, is one message.
 type frameReader struct {
 	r         *bufio.Reader
 	delimited bool
-	limit     int64 // of one message, in bytes
+	limit     int64 // the bound of a message, in bytes
 	at        int64 // bytes read
 	buf       bytes.Buffer
 	done      bool
@@ -27,19 +27,19 @@ func newFrameReader(r io.Reader, delimited bool) *frameReader {
 	return &frameReader{r: bufio.NewReaderSize(r, 1<<16), delimited: delimited, limit: maxFrameBytes}
 }
 
-// A place is that of a message in the input: its number, from 1, and the offset of its
+// A place is the position of a message in the input: its number, from 1, and the offset of its
 // first byte.
 type place struct {
 	number int
 	offset int64
 }
 
-// at begins the report of a fault at a byte of the message.
+// at formats the position of byte b of the message, for the report of a fault.
 func (p place) at(b int) string {
 	return fmt.Sprintf("message %d at byte %d", p.number, p.offset+int64(b))
 }
 
-// eachFrame calls f for each message of the input until it fails.
+// eachFrame calls f for each message of the input, until f returns an error.
 func eachFrame(in io.Reader, delimited bool, f func(p place, frame []byte) error) error {
 	frames := newFrameReader(in, delimited)
 	for number := 1; ; number++ {
@@ -49,7 +49,7 @@ func eachFrame(in io.Reader, delimited bool, f func(p place, frame []byte) error
 		switch {
 		case errors.Is(err, io.EOF):
 			return nil
-		case errors.As(err, &bad): // nobody knows where the next one begins
+		case errors.As(err, &bad): // the start of the next message is unknown
 			return &dataError{fmt.Errorf("%s: %w", p.at(0), err)}
 		case err != nil:
 			return err
@@ -60,9 +60,9 @@ func eachFrame(in io.Reader, delimited bool, f func(p place, frame []byte) error
 	}
 }
 
-// next returns a message and the offset of its first byte in the input. The bytes are
-// valid until the next call. The error is io.EOF after the last message, a *dataError
-// where the framing is at fault, at that offset, else that of the input.
+// next returns a message and the offset of its first byte in the input. The bytes are valid until
+// the next call. The error is io.EOF after the last message, a *dataError for wrong framing at
+// that offset, or the error of the input.
 func (f *frameReader) next() (frame []byte, offset int64, err error) {
 	if f.done {
 		return nil, f.at, io.EOF
@@ -78,7 +78,7 @@ func (f *frameReader) next() (frame []byte, offset int64, err error) {
 		return nil, f.at, io.EOF
 	case errors.Is(err, io.ErrUnexpectedEOF):
 		return nil, from, &dataError{errors.New("the length of a message is cut short")}
-	case err != nil && f.at-from == binary.MaxVarintLen64: // the only other one that is not of the input
+	case err != nil && f.at-from == binary.MaxVarintLen64: // a varint that is too long; any other error is that of the input
 		return nil, from, &dataError{errors.New("the length of a message is not a varint")}
 	case err != nil:
 		return nil, from, err
@@ -88,8 +88,8 @@ func (f *frameReader) next() (frame []byte, offset int64, err error) {
 	return f.read(int64(size), true)
 }
 
-// read returns up to size bytes. It makes room as they come, not for what a length
-// claims.
+// read reads up to size bytes. It allocates only for bytes that arrive, because a length may be
+// wrong.
 func (f *frameReader) read(size int64, whole bool) (frame []byte, offset int64, err error) {
 	offset = f.at
 	f.buf.Reset()
@@ -115,7 +115,7 @@ func (f *frameReader) ReadByte() (byte, error) {
 	return b, err
 }
 
-// writeFrame writes a message, behind its length if delimited.
+// writeFrame writes a message, after its length if delimited.
 func writeFrame(w io.Writer, b []byte, delimited bool) error {
 	if delimited {
 		if _, err := w.Write(binary.AppendUvarint(nil, uint64(len(b)))); err != nil {

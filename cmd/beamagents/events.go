@@ -16,12 +16,12 @@ import (
 )
 
 const (
-	// maxLineBytes bounds a line of events: 64 MiB. A longer one is refused, and read past
-	// without keeping it, so that memory stays flat whatever the input is.
+	// maxLineBytes bounds a line of events, 64 MiB. A longer line is refused and skipped without
+	// keeping it, so that memory stays bounded for every input.
 	maxLineBytes = 64 << 20
-	// memoryBytes is the memory at which garbage is collected sooner. A line needs less:
-	// its text twice while it is read, then once, with its columns and the order of its
-	// members beside it.
+	// memoryBytes is the memory limit above which garbage is collected more often. A line needs
+	// less: its text twice while it is read, and then once, together with its columns and the
+	// order of its members.
 	memoryBytes = 4 * maxLineBytes
 )
 
@@ -97,7 +97,8 @@ to standard error. Exit status 1 if any was refused.
 	return cmd
 }
 
-// decodeTyped refuses also what has a type of the catalogue and not its payload.
+// decodeTyped decodes an event. It also refuses an event whose type is in the catalogue and whose
+// payload does not match it.
 func decodeTyped(line string) (events.Envelope, error) {
 	env, err := events.DecodeEnvelopeString(line)
 	if err != nil {
@@ -138,8 +139,8 @@ func orRefused(refused int, err error) error {
 	return err
 }
 
-// eachEvent decodes each line of the input and calls visit with its number and either
-// the event or the error.
+// eachEvent decodes each line of the input, and calls visit with the number of the line and the
+// event or the error.
 func eachEvent(
 	cmd *cobra.Command, args []string,
 	visit func(out *bufio.Writer, line int, env events.Envelope, err error) error,
@@ -149,7 +150,7 @@ func eachEvent(
 	if err != nil {
 		return 0, 0, err
 	}
-	defer func() { _ = in.Close() }() // opened to read
+	defer func() { _ = in.Close() }() // the file is only read
 	out := bufio.NewWriterSize(cmd.OutOrStdout(), 1<<16)
 	defer debug.SetMemoryLimit(debug.SetMemoryLimit(min(debug.SetMemoryLimit(-1), memoryBytes)))
 	r := lineReader{r: bufio.NewReaderSize(liveReader{in, out}, 1<<16)}
@@ -180,12 +181,12 @@ var errLongLine = fmt.Errorf("the line is longer than %d bytes", maxLineBytes)
 // lineReader reads lines.
 type lineReader struct{ r *bufio.Reader }
 
-// next returns the next line without its end. A line above the bound is errLongLine, and
-// the next call reads the one after it. What follows the last line end is a line, unless
-// there is nothing.
+// next returns the next line without its end. For a line above the bound it returns errLongLine,
+// and the next call returns the line after it. Text after the last line end is a line, unless it
+// is empty.
 func (l lineReader) next() (string, error) {
-	// What does not fit into the reader's buffer is kept in pieces until the line is whole:
-	// one buffer that grows would need several times the line.
+	// Keep the parts of a line that is longer than the reader's buffer until the line is
+	// complete. A single growing buffer would need several times the memory of the line.
 	var pieces [][]byte
 	size := 0
 	piece, err := l.r.ReadSlice('\n')
@@ -212,9 +213,9 @@ func (l lineReader) next() (string, error) {
 	return line.String(), nil
 }
 
-// jsonText is a text as a JSON string.
+// jsonText returns a text as a JSON string.
 func jsonText(text string) string {
-	v, _ := events.ValueOf(strings.ToValidUTF8(text, "\ufffd")) // fails on invalid UTF-8 alone
+	v, _ := events.ValueOf(strings.ToValidUTF8(text, "\ufffd")) // fails only for invalid UTF-8
 	return v.JSON()
 }
 

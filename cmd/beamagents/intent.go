@@ -24,19 +24,19 @@ func newIntent() *cobra.Command {
 		newIntentID(), newTraceID(), newSpanID(), newCacheKey(), newCanonical(), newSign(), newVerify(),
 	)
 	for _, c := range cmd.Commands() {
-		c.DisableFlagsInUseLine = true // they are in Use
+		c.DisableFlagsInUseLine = true // Use contains them
 	}
 	return cmd
 }
 
-// activationFlags are the flags that name an activation.
+// activationFlags are the flags that identify an activation.
 type activationFlags struct {
 	key hexBytes
 	seq sequence
 }
 
-// add adds the flags to cmd. All of them must be given: a default would give the
-// identity of something else without a word.
+// add adds the flags to cmd. All of them are required, because a default would silently give the
+// identity of something else.
 func (a *activationFlags) add(cmd *cobra.Command) {
 	cmd.Flags().Var(&a.key, "key-hex", "entity key in hex; may be empty")
 	cmd.Flags().Var(&a.seq, "seq", "sequence number of the activation, from 0")
@@ -46,12 +46,12 @@ func (a *activationFlags) add(cmd *cobra.Command) {
 func require(cmd *cobra.Command, names ...string) {
 	for _, name := range names {
 		if err := cmd.MarkFlagRequired(name); err != nil {
-			panic(err) // no such flag
+			panic(err) // cannot happen: the flag exists
 		}
 	}
 }
 
-// hexBytes is a flag of bytes in hex.
+// hexBytes is a flag for bytes in hexadecimal.
 type hexBytes []byte
 
 func (b *hexBytes) String() string { return hex.EncodeToString(*b) }
@@ -63,7 +63,7 @@ func (b *hexBytes) Set(s string) (err error) {
 	return err
 }
 
-// sequence is a flag of an int64 that is not below 0.
+// sequence is a flag for an int64 of at least 0.
 type sequence int64
 
 func (n *sequence) String() string { return strconv.FormatInt(int64(*n), 10) }
@@ -132,7 +132,7 @@ INTENT_EMITTED or SUSPENDED (the step of the event).`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if !isRole(role) {
-				return fmt.Errorf("--role %q is no role of a span; see --help", role)
+				return fmt.Errorf("--role %q is not a role of a span; see --help", role)
 			}
 			id := intent.SpanID(a.key, int64(a.seq), role, index)
 			return printLine(cmd, hex.EncodeToString(id[:]))
@@ -145,7 +145,8 @@ INTENT_EMITTED or SUSPENDED (the step of the event).`,
 	return cmd
 }
 
-// isRole reports whether some span has that role: a misspelt one would have an id, too.
+// isRole reports whether some span has that role. Without this check a misspelt role would get an
+// id, too.
 func isRole(role string) bool {
 	t, known := pb.TraceEvent_EventType_value[role]
 	return role == intent.RoleActivation || role == intent.RoleTimer ||
@@ -191,7 +192,7 @@ Without tools or params these are null.`,
 
 // modelCall reads the JSON document that describes a model call.
 func modelCall(text []byte) (intent.CacheRequest, error) {
-	// Refuses what encoding/json lets pass, and says where.
+	// Canonicalize refuses input that encoding/json accepts, and says where the fault is.
 	text, err := canonjson.Canonicalize(nil, text)
 	if err != nil {
 		return intent.CacheRequest{}, err
@@ -257,8 +258,8 @@ const keyringHelp = `REF is env:NAME or file:/PATH, an absolute one, of a keyrin
 key, KEY in base64. The exit status is 1 if the text of the keyring is bad, 2 if REF leads
 to none.`
 
-// loadKeyring returns a keyring that is malformed as bad data: only a reference that
-// leads to none is a wrong call.
+// loadKeyring reads a keyring. A malformed keyring is bad data. A reference that does not lead to
+// a keyring is a wrong call.
 func loadKeyring(ref string) (*intent.Keyring, error) {
 	ring, err := intent.LoadKeyring(ref)
 	if err != nil && !errors.Is(err, intent.ErrReference) {
@@ -369,7 +370,7 @@ reported on standard error.
 				return err
 			})
 			if err == nil && refused {
-				err = &dataError{} // the words on stdout say which
+				err = &dataError{} // stdout says which intents failed
 			}
 			return input.noteEmpty(cmd, flush(out, err))
 		},
@@ -381,8 +382,8 @@ reported on standard error.
 	return cmd
 }
 
-// missing is the first field that in lacks and every intent has, or empty. Whoever signs
-// an intent without them vouches for nothing that could be executed.
+// missing returns the name of the first field that every intent has and in lacks, or "". A
+// signature on an intent without them would vouch for something that cannot be executed.
 func missing(in *pb.ToolIntent) string {
 	switch {
 	case in.GetIntentId() == "":
@@ -395,7 +396,7 @@ func missing(in *pb.ToolIntent) string {
 	return ""
 }
 
-// eachIntent calls f with the ToolIntents of the input, in order, until it fails.
+// eachIntent calls f with each ToolIntent of the input, in order, until f returns an error.
 func eachIntent(in io.Reader, delimited bool, f func(p place, in *pb.ToolIntent) error) error {
 	return eachFrame(in, delimited, func(p place, frame []byte) error {
 		m := new(pb.ToolIntent)
@@ -407,7 +408,7 @@ func eachIntent(in io.Reader, delimited bool, f func(p place, in *pb.ToolIntent)
 	})
 }
 
-// readInput returns all of FILE or standard input.
+// readInput reads all of FILE or standard input.
 func readInput(cmd *cobra.Command, args []string) (b []byte, err error) {
 	input, err := openInput(cmd, args)
 	if err != nil {

@@ -329,7 +329,7 @@ func TestIntentVerifyModes(t *testing.T) {
 	}
 }
 
-// Verifying nothing is no success in silence.
+// Verifying nothing must not count as success silently.
 func TestIntentVerifyNothing(t *testing.T) {
 	ring, file := keys(t, "k1", "one"), filepath.Join(t.TempDir(), "empty")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {

@@ -1,13 +1,14 @@
-// Beamagents is the command line of the library: it reads and writes what pipelines
-// exchange, without a pipeline. It links no Beam and reaches no network.
+// Beamagents is the command line of the library. It reads and writes the data that pipelines
+// exchange, without a pipeline. It links no Beam and does not use the network.
 //
 // # Behaviour
 //
-// A command reads FILE, or standard input without one or for "-", and writes results to
-// standard output and what went wrong to standard error. Exit status: 0; 1 when the
-// data is bad; 2 when the call is wrong, an unreadable file or output that cannot be
-// written included. Without a command the program prints its help; a command that only
-// has commands of its own, such as intent, is a wrong call without one of them.
+// A command reads FILE. Without FILE, or if it is "-", the command reads standard input. Results
+// go to standard output, and errors to standard error.
+//
+// The exit status is 0 on success, 1 for bad data, and 2 for a wrong call, a file that cannot be
+// read, or output that cannot be written. Without a command the program prints its help. A
+// command that only has subcommands, such as intent, is a wrong call without one of them.
 package main
 
 import (
@@ -26,7 +27,7 @@ import (
 
 func main() { os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) }
 
-// run is main with everything that it touches passed in, and the exit status returned.
+// run is main with its inputs and outputs as parameters. It returns the exit status.
 func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	root := newRoot()
 	root.SetArgs(args)
@@ -54,8 +55,8 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	}
 }
 
-// dataError ends the program with status 1: the call is right, what it works on is not.
-// A nil err is for a command that has already reported each fault.
+// dataError ends the program with status 1: the call is right, but the data is bad. err is nil if
+// the command has already reported each fault.
 type dataError struct{ err error }
 
 func (e *dataError) Error() string {
@@ -67,8 +68,8 @@ func (e *dataError) Error() string {
 
 func (e *dataError) Unwrap() error { return e.err }
 
-// flush ends a command that has written to out and found err. What cannot be written is
-// returned, too, but once, and in place of faults that were reported there.
+// flush flushes out at the end of a command that has ended with err. If the output cannot be
+// written, that error is returned instead of faults that were already reported.
 func flush(out *bufio.Writer, err error) error {
 	failed := out.Flush()
 	var bad *dataError
@@ -81,8 +82,8 @@ func flush(out *bufio.Writer, err error) error {
 	return errors.Join(err, failed)
 }
 
-// liveReader writes out what there is of the output before it reads more of the input,
-// which may take a while: whoever follows the output is never behind.
+// liveReader flushes the output before each read of the input, because a read may take long. So
+// the reader of the output sees everything that is ready.
 type liveReader struct {
 	in  io.Reader
 	out *bufio.Writer
@@ -108,7 +109,7 @@ func newRoot() *cobra.Command {
 	return root
 }
 
-// group makes cmd a command of which only the commands below it do something.
+// group makes cmd a command that only has subcommands.
 func group(cmd *cobra.Command, commands ...*cobra.Command) *cobra.Command {
 	cmd.Args = cobra.NoArgs
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
@@ -118,8 +119,8 @@ func group(cmd *cobra.Command, commands ...*cobra.Command) *cobra.Command {
 	return cmd
 }
 
-// completeUsage has the two commands that cobra brings refuse a name that they do not
-// know, as all others do.
+// completeUsage makes the two commands that cobra adds refuse unknown names, as all other
+// commands do.
 func completeUsage(root *cobra.Command) {
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()
@@ -131,7 +132,7 @@ func completeUsage(root *cobra.Command) {
 			cmd.RunE = func(cmd *cobra.Command, args []string) error {
 				found, rest, err := cmd.Root().Find(args)
 				if err != nil || len(rest) > 0 {
-					return fmt.Errorf("there is no command %q; beamagents --help lists them", strings.Join(args, " "))
+					return fmt.Errorf("there is no command %q: see beamagents --help", strings.Join(args, " "))
 				}
 				found.InitDefaultHelpFlag()
 				return found.Help()
@@ -140,8 +141,8 @@ func completeUsage(root *cobra.Command) {
 	}
 }
 
-// checkHelp returns where the error of printing help will be: cobra passes none on. It
-// refuses help for a command that does not exist.
+// checkHelp makes help for an unknown command an error. It returns a pointer to the error of
+// printing help, because cobra does not return that error.
 func checkHelp(root *cobra.Command, stdout io.Writer) *error {
 	var failed error
 	help := root.HelpFunc()
@@ -160,10 +161,10 @@ func checkHelp(root *cobra.Command, stdout io.Writer) *error {
 	return &failed
 }
 
-// An input is what a command reads: the FILE argument, or standard input.
+// An input is the FILE argument or standard input.
 type input struct {
 	io.ReadCloser
-	some bool // whether there was a byte in what has been read
+	some bool // whether any byte was read
 }
 
 func (in *input) Read(p []byte) (int, error) {
@@ -172,10 +173,10 @@ func (in *input) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// noteEmpty tells on standard error that the input was empty, which is more often a fault
-// in front of the command than what was meant. It is for a command that has read all of
-// its input and says nothing else there. It returns err, the command's own result, or why
-// the note could not be written.
+// noteEmpty reports an empty input on standard error, because an empty input is more often a
+// mistake before this command than intended. It is for a command that has read all of its input
+// and reports nothing else there. It returns err, which is the result of the command, or the
+// error of writing the report.
 func (in *input) noteEmpty(cmd *cobra.Command, err error) error {
 	if in.some || err != nil && err.Error() != "" {
 		return err

@@ -23,7 +23,7 @@ import (
 	pb "github.com/beamagents/beamagents-go/proto/beam_agents/v1"
 )
 
-// maxShownBytes bounds what the text form shows of one value.
+// maxShownBytes bounds what the text form shows of a value, in bytes.
 const maxShownBytes = 1 << 10
 
 func newSnapshot() *cobra.Command {
@@ -82,7 +82,7 @@ func eachSnapshot(c *conversion, in io.Reader, delimited bool, f func(*pb.StateS
 			return nil
 		case err != nil:
 			return err
-		case first[0] == '{': // no field of a message that is encoded begins with it
+		case first[0] == '{': // an encoded message cannot begin with it
 			return documents(r, true, func(line int, text []byte) error {
 				m := new(pb.StateSnapshot)
 				if err := messagejson.ReadReadable(text, m.ProtoReflect()); err != nil {
@@ -102,8 +102,8 @@ func eachSnapshot(c *conversion, in io.Reader, delimited bool, f func(*pb.StateS
 	})
 }
 
-// appendSnapshots returns a function that appends snapshots as text, with an empty line
-// between them.
+// appendSnapshots returns a function that appends snapshots as text, with empty lines between
+// them.
 func appendSnapshots() func(b []byte, m *pb.StateSnapshot) []byte {
 	some := false
 	return func(b []byte, m *pb.StateSnapshot) []byte {
@@ -221,7 +221,7 @@ func entries(n, size int) string {
 	return fmt.Sprintf("%d entries of %s", n, count(size, "byte"))
 }
 
-// moment is a time in ms with its date, if it has one that people write.
+// moment formats a time in ms with its date, if it is within the years that people write.
 func moment(ms int64) string {
 	const last = 253402300799999 // the end of the year 9999
 	if ms < 0 || ms > last {
@@ -230,12 +230,12 @@ func moment(ms int64) string {
 	return fmt.Sprintf("%d (%s)", ms, time.UnixMilli(ms).UTC().Format(time.RFC3339Nano))
 }
 
-// isText reports whether people can read b: UTF-8 of what can be printed, and space.
+// isText reports whether b is UTF-8 with only printable characters and white space.
 func isText(b []byte) bool {
 	return utf8.Valid(b) && !bytes.ContainsFunc(b, func(r rune) bool { return !strconv.IsPrint(r) && !unicode.IsSpace(r) })
 }
 
-// shown is a value with its size: as JSON or text if it is that, else in base64.
+// shown formats a value with its size: as JSON or text if it is that, and otherwise in base64.
 func shown(value []byte) string {
 	size := count(len(value), "byte")
 	if len(value) == 0 {

@@ -20,7 +20,7 @@ import (
 )
 
 const (
-	// maxTraceBytes bounds the events that trace tree holds: 128 MiB, each counted with its
+	// maxTraceBytes bounds the events that trace tree holds, 128 MiB. An event counts with its
 	// encoding and eventOverheadBytes.
 	maxTraceBytes      = 128 << 20
 	eventOverheadBytes = 128
@@ -78,7 +78,7 @@ more, name the traces with --trace-id. Nothing is printed if a message is bad, o
 			}
 			err = set.missing()
 			if err == nil && c.bad {
-				err = &dataError{} // reported already
+				err = &dataError{} // each fault is reported already
 			}
 			return flush(c.out, err)
 		},
@@ -89,7 +89,7 @@ more, name the traces with --trace-id. Nothing is printed if a message is bad, o
 	return cmd
 }
 
-// readTraces adds the events of all inputs to set. It notes where all of them are empty.
+// readTraces adds the events of all inputs to set. It reports if all inputs are empty.
 func readTraces(c *conversion, names []string, set *traceSet) error {
 	if len(names) == 0 {
 		names = []string{"-"}
@@ -114,8 +114,8 @@ func readTraces(c *conversion, names []string, set *traceSet) error {
 	return nil
 }
 
-// jsonBegins matches the beginning of an object in JSON. A delimited event would begin so
-// only if it were of 123 bytes, had no ids and an entity key that holds the rest of this.
+// jsonBegins matches the beginning of a JSON object. A delimited event could begin like this only
+// if it had 123 bytes, no ids, and an entity key that holds the rest of the match.
 var jsonBegins = regexp.MustCompile(`^\{[ \t]*(\}|"[@\w]+"[ \t]*:)`)
 
 // eachTraceEvent calls f for each event of the input.
@@ -128,7 +128,7 @@ func eachTraceEvent(c *conversion, in io.Reader, f func(*pb.TraceEvent) error) e
 	if jsonBegins.Match(first) {
 		return eachTraceLine(c, r, f)
 	}
-	var failed error // of this function, not of the framing
+	var failed error // an error of this function, not of the framing
 	err = eachFrame(r, true, func(p place, frame []byte) error {
 		m := new(pb.TraceEvent)
 		if proto.Unmarshal(frame, m) != nil {
@@ -172,7 +172,7 @@ func eachTraceLine(c *conversion, r *bufio.Reader, f func(*pb.TraceEvent) error)
 	}
 }
 
-// traceSet holds the events of traces, each once.
+// traceSet holds the events of traces, each event once.
 type traceSet struct {
 	only   []string // the ids of the traces to keep; empty for all
 	traces map[string]*traceEvents
@@ -180,15 +180,15 @@ type traceSet struct {
 	limit  int
 }
 
-// traceEvents are the events of a trace, encoded.
+// traceEvents holds the encoded events of a trace.
 type traceEvents struct {
 	events     map[eventID]string
-	loose      []string // those without a trace id or a span id: each is one of its own
-	startMS    int64    // the earliest
+	loose      []string // events without a trace id or a span id, which cannot be duplicates
+	startMS    int64    // the earliest start
 	duplicates int
 }
 
-// eventID is what two events of a trace are the same by.
+// eventID identifies an event within a trace.
 type eventID struct {
 	span      string
 	eventType pb.TraceEvent_EventType
@@ -206,8 +206,8 @@ func newTraceSet(ids []string) (*traceSet, error) {
 	return s, nil
 }
 
-// add adds an event, unless it is of no trace that was asked for. Of events with one id it
-// keeps the one whose encoding sorts first, so that the order of the input does not matter.
+// add adds an event if its trace was asked for. Of several events with one id it keeps the one
+// whose encoding sorts first, so that the order of the input does not matter.
 func (s *traceSet) add(m *pb.TraceEvent) error {
 	id := string(m.GetTraceId())
 	if len(s.only) > 0 && !slices.Contains(s.only, id) {
@@ -242,7 +242,7 @@ func (s *traceSet) add(m *pb.TraceEvent) error {
 	return nil
 }
 
-// missing reports a trace that was asked for and is not there.
+// missing returns an error if a trace that was asked for has no events.
 func (s *traceSet) missing() error {
 	for _, id := range s.only {
 		if s.traces[id] == nil {

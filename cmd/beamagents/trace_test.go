@@ -244,11 +244,11 @@ func TestTraceTreeInput(t *testing.T) {
 		"bad, keep going":           {"\x02\x28\x07\x02\x28\x80", []string{"--keep-going"}, result{1, seven, "beamagents: message 2 at byte 4: TraceEvent.seq is cut short\n"}},
 		"bad framing":               {"\x02\x28\x07\x05\x28", nil, result{1, "", "beamagents: message 2 at byte 4: a message of 5 bytes is cut short after 1\n"}},
 		"bad framing, keep going":   {"\x02\x28\x07\x05\x28", []string{"--keep-going"}, result{1, seven, "beamagents: message 2 at byte 4: a message of 5 bytes is cut short after 1\n"}},
-		"bad line":                  {"{\"seq\":7}\n{\"seq\":x}\n", nil, result{1, "", "beamagents: line 2: seq: no valid JSON: invalid character 'x' at start of value\n"}},
+		"bad line":                  {"{\"seq\":7}\n{\"seq\":x}\n", nil, result{1, "", "beamagents: line 2: seq: not valid JSON: invalid character 'x' at start of value\n"}},
 		"many files, keep going": {"", []string{"--keep-going", bad, cut, badLine}, result{1, seven,
 			"beamagents: " + bad + ": message 1 at byte 1: TraceEvent.seq is cut short\n" +
 				"beamagents: " + cut + ": message 1 at byte 1: a message of 123 bytes is cut short after 1\n" +
-				"beamagents: " + badLine + ": line 2: seq: no valid JSON: invalid character 'x' at start of value\n"}},
+				"beamagents: " + badLine + ": line 2: seq: not valid JSON: invalid character 'x' at start of value\n"}},
 		"many files": {"", []string{one, cut}, result{1, "", "beamagents: " + cut + ": message 1 at byte 1: a message of 123 bytes is cut short after 1\n"}},
 		"a brace as a length": {delimited(t, &pb.TraceEvent{EntityKey: []byte(strings.Repeat("x", 121))}), nil,
 			result{0, "no trace id  1 span\nevent 0  +0ms  -\n", ""}},

@@ -25,31 +25,31 @@ import (
 	pb "github.com/beamagents/beamagents-go/proto/beam_agents/v1"
 )
 
-// A traceTree is a trace whose spans are in the order of the tree, each behind its parent.
+// A traceTree is a trace whose spans are in tree order, each after its parent.
 type traceTree struct {
 	id         string
 	spans      []*treeSpan
-	duplicates int // events that were there again
+	duplicates int // events that occurred more than once
 }
 
-// A treeSpan is a span of a tree: one event, or the START and the END of an activation.
+// A treeSpan is a span of a tree: one event, or the START and END events of an activation.
 type treeSpan struct {
 	start, end *pb.TraceEvent // one of them may be nil; an event of another type is end
-	encoded    string         // the event, or one of the two
+	encoded    string         // the encoding of the event, or of one of the two
 	startMS    int64
 	durationMS int64
 
 	parent   *treeSpan
 	children []*treeSpan
-	orphan   string // why the parent that the span names is not parent
+	orphan   string // why the parent that the span names is not used
 	depth    int
-	branch   string // what a line of the tree begins with
-	below    string // what those of its children begin with
+	branch   string // the beginning of the span's line
+	below    string // the beginning of its children's lines
 }
 
 func (s *treeSpan) event() *pb.TraceEvent { return cmp.Or(s.end, s.start) }
 
-// parentID is that of either event.
+// parentID returns the parent id of either event.
 func (s *treeSpan) parentID() string {
 	return cmp.Or(string(s.end.GetParentSpanId()), string(s.start.GetParentSpanId()))
 }
@@ -58,8 +58,8 @@ func isActivation(t pb.TraceEvent_EventType) bool {
 	return t == pb.TraceEvent_ACTIVATION_START || t == pb.TraceEvent_ACTIVATION_END
 }
 
-// trees makes the trees of all traces in order of their beginnings. Events without a trace
-// id come last.
+// trees returns the trees of all traces, ordered by their start. Events without a trace id come
+// last.
 func (s *traceSet) trees() iter.Seq2[*traceTree, error] {
 	return func(yield func(*traceTree, error) bool) {
 		ids := slices.SortedFunc(maps.Keys(s.traces), func(a, b string) int {
@@ -128,8 +128,8 @@ func (t *traceEvents) tree(id string) (*traceTree, error) {
 	return &traceTree{id: id, spans: inTreeOrder(spans), duplicates: t.duplicates}, nil
 }
 
-// compareSpans is the order of the spans of one parent: that of their events, which within an
-// attempt are all at one time, and so by the steps of the attempt. It ends with a suspension.
+// compareSpans orders the spans of one parent like their events. Within an attempt all events
+// have the same time, so their steps decide. A suspension comes last.
 func compareSpans(a, b *treeSpan) int {
 	x, y := a.event(), b.event()
 	return cmp.Or(
@@ -139,7 +139,7 @@ func compareSpans(a, b *treeSpan) int {
 		cmp.Compare(a.startMS, b.startMS),
 		cmp.Compare(x.GetEventType(), y.GetEventType()),
 		cmp.Compare(string(x.GetSpanId()), string(y.GetSpanId())),
-		cmp.Compare(a.encoded, b.encoded), // only spans without an id get here
+		cmp.Compare(a.encoded, b.encoded), // decides only between spans without an id
 	)
 }
 
@@ -176,13 +176,13 @@ func relate(spans []*treeSpan) {
 	}
 }
 
-// cutCycles takes the parent from the first span of each cycle.
+// cutCycles removes the parent of the first span in each cycle.
 func cutCycles(spans []*treeSpan) {
 	place := make(map[*treeSpan]int, len(spans))
 	for i, s := range spans {
 		place[s] = i
 	}
-	seen := map[*treeSpan]int{} // by which walk
+	seen := map[*treeSpan]int{} // by the number of the walk
 	for i, s := range spans {
 		walk := i + 1
 		at := s
@@ -203,15 +203,15 @@ func cutCycles(spans []*treeSpan) {
 	}
 }
 
-// maxBranches bounds how deep a tree is drawn; what is deeper stands at this depth, with
-// its own in numbers.
+// maxBranches bounds the depth to which a tree is drawn. Deeper spans are drawn at this depth,
+// with their own depth as a number.
 const maxBranches = 24
 
-// inTreeOrder returns the spans as the lines of a tree, and draws its branches. It does not
-// recurse: a trace may be one long chain.
+// inTreeOrder returns the spans in the order of the lines of a tree, and draws the branches. It
+// does not recurse, because a trace may be one long chain.
 func inTreeOrder(spans []*treeSpan) []*treeSpan {
 	ordered := make([]*treeSpan, 0, len(spans))
-	var waiting []*treeSpan // the next one last
+	var waiting []*treeSpan // a stack: the next span is the last element
 	for _, s := range slices.Backward(spans) {
 		if s.parent == nil {
 			waiting = append(waiting, s)
@@ -237,20 +237,20 @@ func inTreeOrder(spans []*treeSpan) []*treeSpan {
 	return ordered
 }
 
-// A spanView is what is shown of a span: that which an exporter sends.
+// A spanView is the span that an exporter would send.
 type spanView struct {
 	sdktrace.ReadOnlySpan
 }
 
-// The ids of a span while it is made.
+// The ids of spanViews.
 var traceID, spanID = bytes.Repeat([]byte{1}, 16), bytes.Repeat([]byte{1}, 8)
 
-// view makes the span of the events. It is not kept, since it takes several times the
+// view makes the span from the events. The result is not kept, because it takes several times the
 // memory of the events.
 func (s *treeSpan) view() spanView {
 	e := s.event()
-	// What a span says does not depend on its ids, which here may be of any width, nor on
-	// whether its activation has an end.
+	// The ids do not change the view, and here they may have any length. Whether the activation
+	// has an end does not change it either.
 	of := &pb.TraceEvent{
 		TraceId: traceID, SpanId: spanID, EntityKey: e.GetEntityKey(), Seq: e.GetSeq(), StepIndex: e.GetStepIndex(),
 		EventType: e.GetEventType(), Attributes: e.GetAttributes(), StartMs: e.GetStartMs(), EndMs: e.GetEndMs(),
@@ -258,19 +258,19 @@ func (s *treeSpan) view() spanView {
 	if s.end == nil {
 		of.EventType = pb.TraceEvent_ACTIVATION_END
 	}
-	span, _ := tracing.Span(of, tracing.Options{Contents: true}) // the ids are valid
+	span, _ := tracing.Span(of, tracing.Options{Contents: true}) // always Mapped, because the ids are valid
 	return spanView{span}
 }
 
-// label is the name of the span, made fit for a line.
+// label returns the name of the span, fit for a line.
 func (v spanView) label() string {
 	operation, about, _ := strings.Cut(v.Name(), " ")
 	return named(word(operation), about)
 }
 
-// attribute is an attribute's value, which is not valid if it is absent.
+// attribute returns the value of an attribute. It is invalid if the attribute is absent.
 func (v spanView) attribute(name string) attribute.Value {
-	all := v.Attributes() // in the order of their names
+	all := v.Attributes() // sorted by name
 	i, found := slices.BinarySearchFunc(all, name, func(a attribute.KeyValue, name string) int { return strings.Compare(string(a.Key), name) })
 	if !found {
 		return attribute.Value{}
@@ -278,10 +278,10 @@ func (v spanView) attribute(name string) attribute.Value {
 	return all[i].Value
 }
 
-// text is an attribute that is text, "" if it is absent.
+// text returns a text attribute, or "" if it is absent.
 func (v spanView) text(name string) string { return v.attribute(name).AsString() }
 
-// number is an attribute that is an integer, -1 if it is absent.
+// number returns an integer attribute, or -1 if it is absent.
 func (v spanView) number(name string) int64 {
 	if a := v.attribute(name); a.Type() == attribute.INT64 {
 		return a.AsInt64()
@@ -289,11 +289,11 @@ func (v spanView) number(name string) int64 {
 	return -1
 }
 
-// measured reports whether the duration was measured, and is not what is between the times
-// of events.
+// measured reports whether the duration was measured. Otherwise it is the time between two
+// events.
 func (v spanView) measured() bool { return v.number("beam_agents.duration_ms") >= 0 }
 
-// named is a name with what it is about.
+// named returns a name with its subject.
 func named(operation, about string) string {
 	if about == "" {
 		return operation
@@ -304,8 +304,7 @@ func named(operation, about string) string {
 // maxWordRunes bounds a value on a line of a tree.
 const maxWordRunes = 64
 
-// word is a value on a line: quoted where a terminal or a reader would take it for something
-// else.
+// word returns a value for a line, quoted if a terminal or a reader would misread it.
 func word(text string) string {
 	runes := 0
 	for i := range text {
@@ -320,7 +319,7 @@ func word(text string) string {
 	return text
 }
 
-// duration is one for people.
+// duration formats a duration in ms for people.
 func duration(ms int64) string {
 	if ms < 1000 {
 		return fmt.Sprintf("%dms", ms)
@@ -328,7 +327,7 @@ func duration(ms int64) string {
 	return (time.Duration(ms) * time.Millisecond).String()
 }
 
-// textTrees returns a function that writes trees as text, with an empty line between them.
+// textTrees returns a function that writes trees as text, with empty lines between them.
 func textTrees() func(*bufio.Writer, *traceTree) error {
 	some := false
 	return func(w *bufio.Writer, t *traceTree) error {
@@ -387,8 +386,8 @@ func writeTreeHead(w *bufio.Writer, t *traceTree, firstMS int64) error {
 	return err
 }
 
-// columns are the name of a span in the tree, when it began after firstMS, and how long it
-// took.
+// columns returns three columns for a span: its name in the tree, when it began after firstMS,
+// and how long it took.
 func (s *treeSpan) columns(v spanView, firstMS int64) [3]string {
 	label, took := v.label(), "-"
 	if s.depth > maxBranches {
@@ -400,7 +399,7 @@ func (s *treeSpan) columns(v spanView, firstMS int64) [3]string {
 	return [3]string{s.branch + label, "+" + duration(s.startMS-firstMS), took}
 }
 
-// quoted is a text of any length in quotes.
+// quoted returns a text of any length in quotes.
 func quoted(text string) string {
 	if len(text) > maxShownBytes {
 		return strconv.Quote(text[:maxShownBytes]) + "..."
@@ -408,7 +407,7 @@ func quoted(text string) string {
 	return strconv.Quote(text)
 }
 
-// date is a time, or the number of it where it has no date.
+// date formats a time in ms, or returns its number if it has no date.
 func date(ms int64) string {
 	if _, text, ok := strings.Cut(moment(ms), " ("); ok {
 		return strings.TrimSuffix(text, ")")
@@ -416,7 +415,7 @@ func date(ms int64) string {
 	return strconv.FormatInt(ms, 10)
 }
 
-// details are what a line says behind name and times.
+// details returns what a line says after the name and the times.
 func (v spanView) details() (all []string) {
 	add := func(format string, args ...any) { all = append(all, fmt.Sprintf(format, args...)) }
 	if v.text("beam_agents.activation.kind") == "resume" {
@@ -462,7 +461,7 @@ func (v spanView) details() (all []string) {
 	return all
 }
 
-// faults are what is wrong with the events of a span.
+// faults returns what is wrong with the events of a span.
 func (s *treeSpan) faults() (all []string) {
 	switch {
 	case s.start != nil && s.end == nil:
@@ -528,7 +527,7 @@ func writeJSONTree(w *bufio.Writer, t *traceTree) error {
 	return nil
 }
 
-// jsonValue is an attribute's value as JSON can say it.
+// jsonValue returns the value of an attribute in a form for JSON.
 func jsonValue(v attribute.Value) any {
 	if f := v.AsFloat64(); v.Type() == attribute.FLOAT64 && (math.IsNaN(f) || math.IsInf(f, 0)) {
 		return v.String()

@@ -18,14 +18,14 @@ import (
 	pb "github.com/beamagents/beamagents-go/proto/beam_agents/v1"
 )
 
-// schemaSet is the schema with its comments, made by make generate.
+// schemaSet is the schema with its comments. make generate makes it.
 //
 //go:embed schema.binpb
 var schemaSet []byte
 
 const schemaPackage = "beam_agents.v1"
 
-// messageNames are all messages of the schema, below its package.
+// messageNames returns the names of all messages of the schema, without the package.
 func messageNames() (names []string) {
 	var walk func(protoreflect.MessageDescriptors)
 	walk = func(messages protoreflect.MessageDescriptors) {
@@ -44,8 +44,7 @@ func shortName(d protoreflect.Descriptor) string {
 	return strings.TrimPrefix(string(d.FullName()), schemaPackage+".")
 }
 
-// fullName is the name of the message that a user calls by its full name or by the part
-// below the package.
+// fullName returns the full name of a message that the user names with or without the package.
 func fullName(name string) (protoreflect.FullName, error) {
 	short := strings.TrimPrefix(name, schemaPackage+".")
 	for _, known := range messageNames() {
@@ -56,7 +55,7 @@ func fullName(name string) (protoreflect.FullName, error) {
 	return "", fmt.Errorf("there is no message %q; beamagents types lists them", name)
 }
 
-// messageType is the type of the message that a user calls name.
+// messageType returns the type of the message that the user calls name.
 func messageType(name string) (protoreflect.MessageType, error) {
 	full, err := fullName(name)
 	if err != nil {
@@ -65,7 +64,7 @@ func messageType(name string) (protoreflect.MessageType, error) {
 	return protoregistry.GlobalTypes.FindMessageByName(full)
 }
 
-// typeFlag adds the flag --type, which must be given.
+// typeFlag adds the required flag --type.
 func typeFlag(cmd *cobra.Command, name *string) {
 	cmd.Flags().StringVar(name, "type", "", "message, such as ToolIntent or beam_agents.v1.ToolIntent")
 	err := errors.Join(
@@ -73,7 +72,7 @@ func typeFlag(cmd *cobra.Command, name *string) {
 		cmd.RegisterFlagCompletionFunc("type", cobra.FixedCompletions(messageNames(), cobra.ShellCompDirectiveNoFileComp)),
 	)
 	if err != nil {
-		panic(err) // there is no such flag
+		panic(err) // cannot happen: the flag exists
 	}
 }
 
@@ -115,7 +114,7 @@ types, and its enums, and what a reader must know about each.`,
 	}
 }
 
-// readSchema is the schema with comments: those are not in generated code.
+// readSchema returns the schema with comments, which generated code does not have.
 func readSchema() (protoreflect.FileDescriptor, error) {
 	set := new(descriptorpb.FileDescriptorSet)
 	if err := proto.Unmarshal(schemaSet, set); err != nil || len(set.GetFile()) != 1 {
@@ -124,7 +123,7 @@ func readSchema() (protoreflect.FileDescriptor, error) {
 	return protodesc.NewFile(set.GetFile()[0], nil)
 }
 
-// messageIn is the message of file with that name below the package.
+// messageIn returns the message of file with that name, without the package.
 func messageIn(file protoreflect.FileDescriptor, name string) protoreflect.MessageDescriptor {
 	messages := file.Messages()
 	for {
@@ -184,7 +183,7 @@ func typeName(fd protoreflect.FieldDescriptor) string {
 	return name
 }
 
-// comment is what the .proto file says about d, without the spaces of its layout.
+// comment returns the comment on d in the .proto file, without indentation.
 func comment(d protoreflect.Descriptor) string {
 	text := d.ParentFile().SourceLocations().ByDescriptor(d).LeadingComments
 	var lines []string
@@ -194,7 +193,7 @@ func comment(d protoreflect.Descriptor) string {
 	return strings.TrimSpace(strings.Join(lines, "\n"))
 }
 
-// firstSentence is the first sentence of a comment in one line.
+// firstSentence returns the first sentence of a comment as one line.
 func firstSentence(text string) string {
 	text = strings.ReplaceAll(text, "\n", " ")
 	if i := strings.Index(text, ". "); i >= 0 {

@@ -10,8 +10,8 @@ import (
 	"github.com/beamagents/beamagents-go/pkg/events"
 )
 
-// stateSchemaVersion is the version of the stored messages that this program knows. A
-// test compares it with the newest folder of the golden blobs.
+// stateSchemaVersion is the version of the stored messages that this program knows. A test
+// compares it with the newest folder of the golden blobs.
 const stateSchemaVersion = 1
 
 func newVersion() *cobra.Command {

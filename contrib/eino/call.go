@@ -12,31 +12,31 @@ import (
 	"github.com/beamagents/beamagents-go/pkg/adapter"
 )
 
-// Call is what a component of a graph waits for.
+// Call is a call for which a component of a graph waits.
 type Call = adapter.Call
 
-// Answer is how a [Call] ended.
+// Answer says how a [Call] ended.
 type Answer = adapter.Answer
 
-// Act asks for a tool call, with args as for Activation.Act. Its error interrupts the graph
-// and must be returned as it is.
+// Act asks for a tool call. args are encoded as by Activation.Act. The error interrupts the
+// graph; return it unchanged.
 func Act(ctx context.Context, toolName string, args any) (Answer, error) {
 	return await(ctx, adapter.ToolCall, toolName, args)
 }
 
-// ActApproved asks a human, and calls the tool with exactly the arguments that were
-// approved. Its error interrupts the graph and must be returned as it is.
+// ActApproved asks a human, and then calls the tool with exactly the approved arguments. The
+// error interrupts the graph; return it unchanged.
 func ActApproved(ctx context.Context, toolName string, args any) (Answer, error) {
 	return await(ctx, adapter.ApprovedToolCall, toolName, args)
 }
 
-// RequestApproval asks a human whether the tool may be called with args, and calls nothing.
-// Its error interrupts the graph and must be returned as it is.
+// RequestApproval asks a human whether the tool may be called with args. It does not call the
+// tool. The error interrupts the graph; return it unchanged.
 func RequestApproval(ctx context.Context, toolName string, args any) (Answer, error) {
 	return await(ctx, adapter.Decision, toolName, args)
 }
 
-// asked is what a component that has asked leaves in the checkpoint.
+// asked is the state that a waiting component leaves in the checkpoint.
 type asked struct {
 	Done    []answered
 	Waiting Call
@@ -47,7 +47,7 @@ type answered struct {
 	Answer Answer
 }
 
-// await returns the answer to a call, or the interrupt that asks for it.
+// await returns the answer to a call, or the interrupt that asks for the answer.
 func await(ctx context.Context, kind adapter.Kind, toolName string, args any) (Answer, error) {
 	call, err := adapter.NewCall(kind, toolName, args)
 	if err != nil {
@@ -81,9 +81,9 @@ func await(ctx context.Context, kind adapter.Kind, toolName string, args any) (A
 	return Answer{}, compose.StatefulInterrupt(ctx, call, string(state))
 }
 
-// Tool returns a tool whose calls by a model are intents, with the name of the tool and the
-// model's arguments. A human is asked first where approve, which may be nil, returns true
-// for the arguments. The model is told Answer.Text.
+// Tool returns a tool for a model. A call of the model becomes an intent with the name of the
+// tool and the model's arguments. If approve, which may be nil, returns true for the arguments, a
+// human is asked first. The model gets Answer.Text.
 func Tool(info *schema.ToolInfo, approve func(arguments string) bool) tool.InvokableTool {
 	return &intentTool{info, approve}
 }
@@ -97,7 +97,7 @@ func (t *intentTool) Info(context.Context) (*schema.ToolInfo, error) { return t.
 
 func (t *intentTool) InvokableRun(ctx context.Context, arguments string, _ ...tool.Option) (string, error) {
 	if _, err := adapter.NewCall(adapter.ToolCall, t.info.Name, json.RawMessage(arguments)); err != nil {
-		// The model can do better, the author of the agent cannot.
+		// The model can correct the call; the author of the agent cannot.
 		return "The call was not made: " + err.Error(), nil //nolint:nilerr // the error is the model's answer
 	}
 	ask := Act

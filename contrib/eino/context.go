@@ -10,29 +10,29 @@ import (
 	"github.com/beamagents/beamagents-go/pkg/adapter"
 )
 
-// checkpointID names the one checkpoint of a run.
+// checkpointID is the id of the only checkpoint of a run.
 const checkpointID = "activation"
 
-// HTTPClient returns a client for chat models. A request belongs to the activation of the
-// [Run] that its context comes from: its response is kept with the state of the key, and is
-// not asked for again. A request with another context fails.
+// HTTPClient returns a client for chat models. A request belongs to the activation of the [Run]
+// whose context it has. Its response is stored in the state of the key, and the same request is
+// not sent again. A request with another context fails.
 func HTTPClient() *http.Client { return adapter.HTTPClient() }
 
-// Store returns the checkpoint store for compose.WithCheckPointStore. It keeps the checkpoint
-// of a [Run] in the snapshot of its activation.
+// Store returns the checkpoint store for compose.WithCheckPointStore. It keeps the checkpoint of
+// a [Run] in the snapshot of its activation.
 func Store() compose.CheckPointStore { return store{} }
 
 type store struct{}
 
 type storedKey struct{}
 
-// stored is the checkpoint of a run, nil for none.
+// stored is the checkpoint of a run, or nil.
 type stored struct{ checkpoint []byte }
 
 func storedOf(ctx context.Context) (*stored, error) {
 	s, ok := ctx.Value(storedKey{}).(*stored)
 	if !ok {
-		return nil, errors.New("eino: there is no activation in the context: call the graph with eino.Run")
+		return nil, errors.New("eino: the context has no activation: call the graph with eino.Run")
 	}
 	return s, nil
 }

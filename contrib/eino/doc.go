@@ -1,6 +1,6 @@
-// Package eino runs a graph of CloudWeGo's Eino within an activation: its interrupt becomes
-// a suspension, its checkpoint the snapshot, and an approval or the result of a tool resumes
-// it.
+// Package eino runs a graph of CloudWeGo's Eino within an activation. When the graph is
+// interrupted, the activation is suspended, with the checkpoint of the graph as its snapshot. An
+// approval or the result of a tool resumes the graph.
 //
 //	func (a *Refunds) Setup(ctx context.Context) (err error) {
 //		model, err := openai.NewChatModel(ctx, &openai.ChatModelConfig{
@@ -23,41 +23,41 @@
 //
 // # Behaviour
 //
-// The graph is compiled once, in Setup, with [Store] as its checkpoint store and with
-// [HTTPClient] in its chat models. Both find the activation in the context that [Run] gives
-// to the graph, so that one graph serves all keys.
+// Compile the graph once, in Setup, with [Store] as its checkpoint store and [HTTPClient] in its
+// chat models. Both find the activation in the context that [Run] passes to the graph, so one
+// graph serves all keys.
 //
-// A tool or a lambda asks for side effects with [Act], [ActApproved] and
-// [RequestApproval]. Each interrupts the graph. When the graph has stopped, Run stages an
-// intent for each call, in the order of the calls, and suspends the activation with the
-// checkpoint. The answer to an intent resumes the graph at the component that asked, which
-// runs again and now gets the answer. What other components wait for stays open.
+// A tool or a lambda asks for side effects with [Act], [ActApproved] and [RequestApproval]. Each
+// of them interrupts the graph. When the graph has stopped, Run stages an intent for each call,
+// in the order of the calls, and suspends the activation with the checkpoint. The answer to an
+// intent resumes the graph at the component that asked: the component runs again and gets the
+// answer. The calls of other components stay open.
 //
-// [Tool] is a tool of a model whose calls are intents: nothing runs in the process.
+// [Tool] returns a tool for a model whose calls become intents. It runs nothing in the process.
 //
-// Interrupts that a component makes itself, and those of WithInterruptBeforeNodes, are
-// translated by Options.Ask and Options.Data, so that an existing graph needs no change.
+// Options.Ask and Options.Data translate interrupts that a component makes itself, and those of
+// WithInterruptBeforeNodes. So an existing graph needs no change.
 //
-// The checkpoint is stored in a form of its own: Eino gives interrupts random ids and
-// writes maps in any order. Here the ids derive from the place of the interrupt in the
-// graph, and maps are sorted, so that the same activation stores the same bytes.
+// Eino gives interrupts random ids and writes maps in any order. Run stores the checkpoint with
+// ids that are derived from the place of the interrupt in the graph, and with sorted maps. So the
+// same activation stores the same bytes.
 //
 // # Limits
 //
-// The intents of the key are those of the graph: an agent that stages others, or that calls
-// Run for two graphs, must not suspend with both.
+// All open intents of the key must come from one graph. An agent that stages other intents, or
+// that calls Run for two graphs, must not suspend while both have open intents.
 //
-// A component runs again from its start, with its input, when it is resumed: one that tells
-// its first run from others must ask compose.GetInterruptState. Within one run of a
-// component two equal calls share one answer.
+// A resumed component runs again from its start, with its input. If it must know whether it was
+// resumed, it must call compose.GetInterruptState. Two equal calls within one run of a component
+// share one answer.
 //
-// The Runner of Eino's package adk stores the time of each event in its checkpoint. Such a
-// snapshot differs from run to run, so Run takes graphs (package compose) and what exports
-// one (flow/agent/react).
+// The Runner of Eino's package adk stores the time of each event in its checkpoint, so its
+// snapshot would differ from run to run. Run therefore takes only graphs (package compose), and
+// packages that export a graph (flow/agent/react).
 //
-// A checkpoint belongs to a graph with the same nodes and to the same registered types.
-// Raise the agent's SnapshotVersion when you rename a node, and rewrite the old checkpoints
-// in MigrateSnapshot with [Migrate].
+// A checkpoint belongs to a graph with the same nodes and the same registered types. If you
+// rename a node, raise the agent's SnapshotVersion, and rewrite old checkpoints in
+// MigrateSnapshot with [Migrate].
 //
 // Eino needs github.com/bytedance/sonic v1.15.5 or later to build with Go 1.26.
 package eino

@@ -15,31 +15,30 @@ import (
 
 // Options are the options of [Run].
 type Options struct {
-	// Timeout is that of each suspension, as for agent.Suspend: at least 1 ms.
+	// Timeout is the timeout of each suspension, as for agent.Suspend: at least 1 ms.
 	Timeout time.Duration
-	// Ask translates an interrupt that none of Act, ActApproved, RequestApproval and Tool has
-	// made into a call: one of those in info.InterruptContexts. Without Ask such an interrupt
-	// is an error.
+	// Ask translates an interrupt that was not made by Act, ActApproved, RequestApproval or Tool
+	// into a call. at is the interrupt, one of those in info.InterruptContexts. Without Ask such
+	// an interrupt is an error.
 	Ask func(info *compose.InterruptInfo, at *compose.InterruptCtx) (Call, error)
-	// Data is what the component that made such an interrupt is resumed with. Without it
-	// that is the Answer.
+	// Data returns the data with which the component of such an interrupt is resumed. Without
+	// Data it gets the Answer.
 	Data func(Call, Answer) (any, error)
 }
 
-// Result is what [Run] returns.
+// Result is the result of [Run].
 type Result[O any] struct {
-	// Suspended reports that the graph waits. Return the Outcome then, which suspends the
-	// activation.
+	// Suspended reports that the graph waits. In that case, return the Outcome, which suspends
+	// the activation.
 	Suspended bool
 	Outcome   agent.Outcome
-	// Output is what the graph returned, if it does not wait.
+	// Output is the output of the graph, if it does not wait.
 	Output O
 }
 
-// Run runs a graph for the trigger of an activation. For an event it starts the graph with
-// the input. For any other trigger it resumes the graph from the snapshot, and ignores the
-// input. When a deadline or an expiry is the trigger, the answer to all calls is that nobody
-// answered.
+// Run runs a graph for the trigger of an activation. For an event it starts the graph with the
+// input. For any other trigger it ignores the input and resumes the graph from the snapshot. If
+// the trigger is a deadline or an expiry, every call is answered with "nobody answered".
 //
 // The graph must be compiled with [Store]. An error fails the activation.
 func Run[I, O any](ctx context.Context, act *agent.Activation, graph compose.Runnable[I, O], input I, o Options, opts ...compose.Option) (Result[O], error) {
@@ -50,8 +49,8 @@ func Run[I, O any](ctx context.Context, act *agent.Activation, graph compose.Run
 	var s snapshot
 	var st stored
 	ctx = context.WithValue(adapter.WithActivation(ctx, act), storedKey{}, &st)
-	// With a context that can interrupt the graph Eino keeps the input of a component that
-	// runs again.
+	// With a context that can interrupt the graph, Eino keeps the input of a component that runs
+	// again.
 	ctx, _ = compose.WithGraphInterrupt(ctx)
 	if act.Trigger().Kind != agent.Event {
 		if err := s.read(act.Snapshot()); err != nil {
@@ -61,7 +60,7 @@ func Run[I, O any](ctx context.Context, act *agent.Activation, graph compose.Run
 		switch {
 		case err != nil:
 			return res, err
-		case answers == nil: // the approved call is on its way
+		case answers == nil: // the approved call is staged and waits for its result
 			return res, res.suspend(s, o)
 		}
 		data, err := s.data(answers, o)
@@ -93,7 +92,7 @@ func (res *Result[O]) suspend(s snapshot, o Options) error {
 	return err
 }
 
-// data are what the components that have answers are resumed with, by the ids of their
+// data returns the data with which the answered components are resumed, by the ids of their
 // interrupts.
 func (s *snapshot) data(answers []adapter.Answered, o Options) (map[string]any, error) {
 	data := make(map[string]any, len(answers))
@@ -111,8 +110,7 @@ func (s *snapshot) data(answers []adapter.Answered, o Options) (map[string]any, 
 	return data, nil
 }
 
-// interrupted takes the checkpoint of a graph that was interrupted, and stages the calls for
-// which it did not wait before.
+// interrupted takes the checkpoint of an interrupted graph, and stages the new calls.
 func (s *snapshot) interrupted(act *agent.Activation, checkpoint []byte, info *compose.InterruptInfo, o Options) error {
 	if checkpoint == nil {
 		return errors.New("eino: the graph was interrupted and has no checkpoint: compile it with compose.WithCheckPointStore(eino.Store())")
@@ -134,7 +132,7 @@ func (s *snapshot) interrupted(act *agent.Activation, checkpoint []byte, info *c
 			continue
 		case ours:
 		case o.Ask == nil:
-			return fmt.Errorf("eino: the interrupt at %s has the info %T, which Run does not know: set Options.Ask", p.Address, p.Info)
+			return fmt.Errorf("eino: the interrupt at %s has info of the unknown type %T: set Options.Ask", p.Address, p.Info)
 		default:
 			if call, err = o.Ask(info, p); err != nil {
 				return fmt.Errorf("eino: Options.Ask for the interrupt at %s: %w", p.Address, err)

@@ -15,16 +15,16 @@ import (
 	"github.com/beamagents/beamagents-go/pkg/adapter"
 )
 
-// formVersion is that of the snapshot's form.
+// formVersion is the version of the snapshot's form.
 const formVersion = 1
 
-// snapshot is what a suspended activation keeps.
+// snapshot is the snapshot of a suspended activation.
 type snapshot struct {
 	Version    int             `json:"version"`
 	Checkpoint json.RawMessage `json:"checkpoint"`
 	// Waiting are the calls without an answer, by the ids of their interrupts.
 	Waiting adapter.Waiting `json:"waiting"`
-	// Foreign are the ids of those that Options.Ask has made.
+	// Foreign are the ids of the calls that Options.Ask has made.
 	Foreign []string `json:"foreign,omitempty"`
 }
 
@@ -42,13 +42,13 @@ func (s *snapshot) read(b []byte) error {
 		return fmt.Errorf("eino: the snapshot cannot be read: %w", err)
 	}
 	if s.Version != formVersion {
-		return fmt.Errorf("eino: the snapshot has the form %d; this build reads %d", s.Version, formVersion)
+		return fmt.Errorf("eino: the snapshot has form version %d, and this build reads %d", s.Version, formVersion)
 	}
 	return nil
 }
 
-// Migrate rewrites the checkpoint in a snapshot of [Run], for MigrateSnapshot. The checkpoint
-// is the JSON that Eino wrote.
+// Migrate rewrites the checkpoint in a snapshot of [Run]. Use it in MigrateSnapshot. The
+// checkpoint is the JSON that Eino wrote.
 func Migrate(from []byte, rewrite func(checkpoint []byte) ([]byte, error)) ([]byte, error) {
 	var s snapshot
 	if err := s.read(from); err != nil {
@@ -64,8 +64,8 @@ func Migrate(from []byte, rewrite func(checkpoint []byte) ([]byte, error)) ([]by
 	return s.bytes()
 }
 
-// ordered returns interrupts in an order that does not depend on which node was first: by
-// node, those of one node in its own order.
+// ordered sorts interrupts by node, so that the order does not depend on which node was first.
+// Interrupts of one node keep their order.
 func ordered(points []*compose.InterruptCtx) []*compose.InterruptCtx {
 	node := func(p *compose.InterruptCtx) string {
 		i := slices.IndexFunc(p.Address, func(s compose.AddressSegment) bool { return s.Type == compose.AddressSegmentTool })
@@ -79,12 +79,12 @@ func ordered(points []*compose.InterruptCtx) []*compose.InterruptCtx {
 	return points
 }
 
-// namespace is that of the ids of interrupts.
+// namespace is the namespace of the ids of interrupts.
 var namespace = uuid.MustParse("5d0c7f0e-58a5-5b0f-9d0f-3c7d9f3f2a41")
 
-// stable returns a checkpoint that does not depend on random numbers and on the order of
-// maps, and the new ids of its interrupts by the old ones. A new id derives from the address
-// of the interrupt.
+// stable returns a checkpoint that depends neither on random numbers nor on the order of maps,
+// and maps the old ids of interrupts to new ones. A new id is derived from the address of the
+// interrupt.
 func stable(checkpoint []byte, points []*compose.InterruptCtx) ([]byte, map[string]string, error) {
 	ids, seen := map[string]string{}, map[string]int{}
 	var replace []string
@@ -100,18 +100,18 @@ func stable(checkpoint []byte, points []*compose.InterruptCtx) ([]byte, map[stri
 	return b, ids, err
 }
 
-// sorted returns a checkpoint with the members of its objects in order. It sorts the names
-// of the nodes that run again, which Eino writes in the order in which they ended.
+// sorted returns a checkpoint with sorted object members. It also sorts the names of the nodes
+// that run again, which Eino writes in the order in which they ended.
 func sorted(checkpoint []byte) ([]byte, error) {
 	dec := json.NewDecoder(bytes.NewReader(checkpoint))
 	dec.UseNumber()
 	var v any
 	err := dec.Decode(&v)
 	if err == nil && dec.More() {
-		err = errors.New("there is something behind its end")
+		err = errors.New("there is data after its end")
 	}
 	if err != nil {
-		return nil, fmt.Errorf("eino: the checkpoint is no JSON, which Store needs (leave out compose.WithSerializer): %w", err)
+		return nil, fmt.Errorf("eino: the checkpoint is not JSON, which Store needs (leave out compose.WithSerializer): %w", err)
 	}
 	sortReruns(v)
 	return json.Marshal(v)
@@ -128,7 +128,7 @@ func sortReruns(v any) {
 			sortReruns(e)
 		}
 		if v["InterruptID2Addr"] == nil || v["SkipPreHandler"] == nil {
-			return // no graph
+			return // not a graph
 		}
 		reruns, _ := v["RerunNodes"].(map[string]any)
 		nodes, _ := reruns["SliceValues"].([]any)

@@ -9,38 +9,38 @@ import (
 	"github.com/beamagents/beamagents-go/pkg/adapter"
 )
 
-// Call is what a tool waits for.
+// Call is a call for which a tool waits.
 type Call = adapter.Call
 
-// Answer is how a [Call] ended.
+// Answer says how a [Call] ended.
 type Answer = adapter.Answer
 
-// The members of the metadata of interrupts and restarts that are ours. Their values are
-// JSON as text: Genkit turns numbers into float64.
+// The metadata members of this package in interrupts and restarts. Their values are JSON as text,
+// because Genkit turns numbers into float64.
 const (
 	callKey   = "beamagents_call"
 	answerKey = "beamagents_answer"
 )
 
-// Act asks for a tool call, with args as for Activation.Act. Its error interrupts the
-// generation and must be returned as it is.
+// Act asks for a tool call. args are encoded as by Activation.Act. The error interrupts the
+// generation; return it unchanged.
 func Act(tc *ai.ToolContext, tool string, args any) (Answer, error) {
 	return await(tc, adapter.ToolCall, tool, args)
 }
 
-// ActApproved asks a human, and calls the tool with exactly the arguments that were
-// approved. Its error interrupts the generation and must be returned as it is.
+// ActApproved asks a human, and then calls the tool with exactly the approved arguments. The
+// error interrupts the generation; return it unchanged.
 func ActApproved(tc *ai.ToolContext, tool string, args any) (Answer, error) {
 	return await(tc, adapter.ApprovedToolCall, tool, args)
 }
 
-// RequestApproval asks a human whether the tool may be called with args, and calls nothing.
-// Its error interrupts the generation and must be returned as it is.
+// RequestApproval asks a human whether the tool may be called with args. It does not call the
+// tool. The error interrupts the generation; return it unchanged.
 func RequestApproval(tc *ai.ToolContext, tool string, args any) (Answer, error) {
 	return await(tc, adapter.Decision, tool, args)
 }
 
-// await returns the answer to a call, or the interrupt that asks for it.
+// await returns the answer to a call, or the interrupt that asks for the answer.
 func await(tc *ai.ToolContext, kind adapter.Kind, tool string, args any) (Answer, error) {
 	call, err := adapter.NewCall(kind, tool, args)
 	if err != nil {
@@ -64,7 +64,7 @@ func await(tc *ai.ToolContext, kind adapter.Kind, tool string, args any) (Answer
 	return answer, nil
 }
 
-// callOf returns the call of an interrupt, if one of the functions above has made it.
+// callOf returns the call of an interrupt. ours is false if the functions above have not made it.
 func callOf(interrupt *ai.Part) (call Call, ours bool, err error) {
 	meta, _ := interrupt.Metadata["interrupt"].(map[string]any)
 	text, ours := meta[callKey].(string)

@@ -17,42 +17,42 @@ import (
 	"github.com/beamagents/beamagents-go/pkg/agent"
 )
 
-// HTTPClient returns a client for the plugins of models. A request belongs to the activation
-// of the [Generate] that its context comes from: its response is kept with the state of the
-// key, and is not asked for again. A request with another context fails.
+// HTTPClient returns a client for the plugins of models. A request belongs to the activation of
+// the [Generate] whose context it has. Its response is stored in the state of the key, and the
+// same request is not sent again. A request with another context fails.
 func HTTPClient() *http.Client { return adapter.HTTPClient() }
 
 // Options are the options of [Generate].
 type Options struct {
-	// Timeout is that of each suspension, as for agent.Suspend: at least 1 ms.
+	// Timeout is the timeout of each suspension, as for agent.Suspend: at least 1 ms.
 	Timeout time.Duration
-	// Ask translates an interrupt that none of Act, ActApproved and RequestApproval has made
-	// into a call. Without it such an interrupt is an error.
+	// Ask translates an interrupt that was not made by Act, ActApproved or RequestApproval into a
+	// call. Without Ask such an interrupt is an error.
 	Ask func(interrupt *ai.Part) (Call, error)
-	// Resume returns what resolves such an interrupt: the Respond or the Restart of its tool.
-	// Without it the response of the tool is Answer.Text.
+	// Resume returns the part that resolves such an interrupt: the Respond or the Restart of its
+	// tool. Without Resume, the response of the tool is Answer.Text.
 	Resume func(interrupt *ai.Part, a Answer) (*ai.Part, error)
 }
 
-// Result is what [Generate] returns.
+// Result is the result of [Generate].
 type Result struct {
-	// Suspended reports that the generation waits. Return the Outcome then, which suspends
-	// the activation.
+	// Suspended reports that the generation waits. In that case, return the Outcome, which
+	// suspends the activation.
 	Suspended bool
 	Outcome   agent.Outcome
-	// Response is that of the generation, if it does not wait.
+	// Response is the response of the generation, if it does not wait.
 	Response *ai.ModelResponse
 }
 
-// snapshot is what a suspended activation keeps.
+// snapshot is the snapshot of a suspended activation.
 type snapshot struct {
 	Version  int               `json:"version"`
-	Messages []*ai.Message     `json:"messages"` // the last one has the interrupts
-	Waiting  adapter.Waiting   `json:"waiting"`  // by the refs of the tool calls
+	Messages []*ai.Message     `json:"messages"` // the last message has the interrupts
+	Waiting  adapter.Waiting   `json:"waiting"`  // with the refs of the tool calls as ids
 	Answers  map[string]Answer `json:"answers,omitempty"`
 }
 
-// formVersion is that of the snapshot's form.
+// formVersion is the version of the snapshot's form.
 const formVersion = 1
 
 func (s *snapshot) bytes() ([]byte, error) {
@@ -70,7 +70,7 @@ func (s *snapshot) read(b []byte) error {
 	}
 	switch {
 	case s.Version != formVersion:
-		return fmt.Errorf("genkit: the snapshot has the form %d; this build reads %d", s.Version, formVersion)
+		return fmt.Errorf("genkit: the snapshot has form version %d, and this build reads %d", s.Version, formVersion)
 	case len(s.Messages) == 0:
 		return errors.New("genkit: the snapshot has no messages")
 	}
@@ -80,8 +80,8 @@ func (s *snapshot) read(b []byte) error {
 	return nil
 }
 
-// Migrate rewrites the messages in a snapshot of [Generate], for MigrateSnapshot. The last
-// message is that of the model whose tools were interrupted.
+// Migrate rewrites the messages in a snapshot of [Generate]. Use it in MigrateSnapshot. The last
+// message is the one of the model whose tools were interrupted.
 func Migrate(from []byte, rewrite func([]*ai.Message) ([]*ai.Message, error)) ([]byte, error) {
 	var s snapshot
 	err := s.read(from)
@@ -94,11 +94,10 @@ func Migrate(from []byte, rewrite func([]*ai.Message) ([]*ai.Message, error)) ([
 	return s.bytes()
 }
 
-// Generate runs a generation for the trigger of an activation. For an event it starts with
-// the messages. For any other trigger it goes on with those of the snapshot, and ignores
-// the ones given. When a deadline or an expiry is the trigger, the answer to all calls is
-// that nobody answered. The options name the model and the tools. An error fails the
-// activation.
+// Generate runs a generation for the trigger of an activation. For an event it starts with the
+// messages. For any other trigger it ignores the messages and continues with those of the
+// snapshot. If the trigger is a deadline or an expiry, every call is answered with "nobody
+// answered". The options name the model and the tools. An error fails the activation.
 func Generate(ctx context.Context, act *agent.Activation, g *genkit.Genkit, messages []*ai.Message, o Options, opts ...ai.GenerateOption) (Result, error) {
 	var res Result
 	if o.Timeout < time.Millisecond {
@@ -144,7 +143,7 @@ func Generate(ctx context.Context, act *agent.Activation, g *genkit.Genkit, mess
 			return res, fmt.Errorf("genkit: the interrupt of the tool %q: %w", p.ToolRequest.Name, err)
 		case ours:
 		case o.Ask == nil:
-			return res, fmt.Errorf("genkit: the tool %q was interrupted by something else than Act, ActApproved and RequestApproval: set Options.Ask", p.ToolRequest.Name)
+			return res, fmt.Errorf("genkit: the interrupt of the tool %q was not made by Act, ActApproved or RequestApproval: set Options.Ask", p.ToolRequest.Name)
 		default:
 			if call, err = o.Ask(p); err != nil {
 				return res, fmt.Errorf("genkit: Options.Ask for the tool %q: %w", p.ToolRequest.Name, err)
@@ -172,7 +171,7 @@ func (s *snapshot) resolve(g *genkit.Genkit, o Options) ([]ai.GenerateOption, er
 		}
 		tool := genkit.LookupTool(g, p.ToolRequest.Name)
 		if tool == nil {
-			return nil, fmt.Errorf("genkit: there is no tool %q any more, which was interrupted: rewrite the snapshot in MigrateSnapshot", p.ToolRequest.Name)
+			return nil, fmt.Errorf("genkit: the interrupted tool %q no longer exists: rewrite the snapshot in MigrateSnapshot", p.ToolRequest.Name)
 		}
 		answer := s.Answers[p.ToolRequest.Ref]
 		_, ours, err := callOf(p)
@@ -205,8 +204,8 @@ func (s *snapshot) resolve(g *genkit.Genkit, o Options) ([]ai.GenerateOption, er
 	return opts, nil
 }
 
-// deterministic is a middleware: it sorts tool results as the calls before them, and names
-// calls that have no ref, or that of a call before them: an answer belongs to one call.
+// deterministic is a middleware that sorts tool results like their calls. It also gives a ref to
+// calls that have none or the ref of an earlier call, because an answer belongs to one call.
 func deterministic(next ai.ModelFunc) ai.ModelFunc {
 	return func(ctx context.Context, req *ai.ModelRequest, cb ai.ModelStreamCallback) (*ai.ModelResponse, error) {
 		var refs []string
@@ -241,7 +240,7 @@ func deterministic(next ai.ModelFunc) ai.ModelFunc {
 	}
 }
 
-// refOf is the ref of a tool result.
+// refOf returns the ref of a tool result.
 func refOf(p *ai.Part) string {
 	if p.ToolResponse == nil {
 		return ""

@@ -38,7 +38,7 @@ func init() {
 	register.Iter1[*pb.ActivationErrorRecord]()
 }
 
-// prepare creates the folder. It refuses one where an output would replace the input.
+// prepare creates the folder. It refuses a folder in which an output would replace the input.
 func prepare(dir string, input fs.FileInfo) error {
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return fmt.Errorf("cannot write the outputs: %w", err)
@@ -51,7 +51,7 @@ func prepare(dir string, input fs.FileInfo) error {
 	return nil
 }
 
-// readEvents reads the lines of a file, which are events: PCollection<[]byte>. It skips
+// readEvents returns the lines of a file, which are events, as a PCollection<[]byte>. It skips
 // blank lines.
 func readEvents(s beam.Scope, path string) beam.PCollection {
 	s = s.Scope("ReadEvents")
@@ -62,21 +62,20 @@ type eventLineFn struct{}
 
 func (*eventLineFn) ProcessElement(_ context.Context, line string, emit func(beam.EventTime, []byte)) {
 	if event := bytes.TrimRight([]byte(line), "\r\n"); len(bytes.TrimSpace(event)) > 0 {
-		// The lines of a file have no time of their own. The legacy direct runner would
-		// stamp them with the clock.
+		// The lines of a file have no timestamp. Without this one, the legacy direct runner would
+		// use the clock.
 		emit(mtime.MinTimestamp, event)
 	}
 }
 
-// eachLetterOnce takes each input once under each code: every transform that takes a
-// broken event may refuse it. PCollection<*pb.ActivationErrorRecord>.
+// eachLetterOnce keeps one dead letter for each input and code, because several transforms may
+// refuse the same broken event. It returns a PCollection<*pb.ActivationErrorRecord>.
 func eachLetterOnce(s beam.Scope, letters beam.PCollection) beam.PCollection {
 	s = s.Scope("EachLetterOnce")
 	return beam.ParDo(s, &firstLetterFn{}, beam.GroupByKey(s, beam.ParDo(s, &letterKeyFn{}, letters)))
 }
 
-// letterKeyFn puts a dead letter under its code and its input, one without input under
-// itself.
+// letterKeyFn keys a dead letter by its code and its input, or by itself if it has no input.
 type letterKeyFn struct{}
 
 func (*letterKeyFn) ProcessElement(rec *pb.ActivationErrorRecord) ([]byte, *pb.ActivationErrorRecord, error) {
@@ -84,12 +83,12 @@ func (*letterKeyFn) ProcessElement(rec *pb.ActivationErrorRecord) ([]byte, *pb.A
 	if err == nil && len(letter.Input) > 0 {
 		return append([]byte(letter.Code+" "), letter.Input...), rec, nil
 	}
-	key, err := encode(rec) // a letter of another program is taken as it is
+	key, err := encode(rec) // the dead letter of another program is its own key
 	return key, rec, err
 }
 
-// firstLetterFn takes the first of the dead letters of one key, in the order of their
-// bytes, and puts it at its event time.
+// firstLetterFn emits the first dead letter of a key, in the order of their bytes, at its event
+// time.
 type firstLetterFn struct{}
 
 func (*firstLetterFn) ProcessElement(_ []byte, next func(**pb.ActivationErrorRecord) bool) (beam.EventTime, *pb.ActivationErrorRecord, error) {

@@ -1,13 +1,13 @@
-// Events reads a recorded run of coding agents, events of the agent event protocol, one
-// a line, and writes a timeline of each session, statistics of each tool, the traces,
-// and the dead letters.
+// Events reads a recording of coding agents, which has one event of the agent event protocol per
+// line. It writes a timeline of each session, statistics of each tool, the traces, and the dead
+// letters.
 //
 //	go run ./examples/events --input FILE --out DIR [--otlp] [--runner prism|direct|agents-flink] [--fingerprint FILE]
 //
-// With --otlp, or where OTEL_EXPORTER_OTLP_ENDPOINT is set, it also sends the traces to an
-// OpenTelemetry collector. It ends with a table of the tools. Exit status: 0 when the pipeline ran, dead letters
-// or not, or the fingerprint was written; 1 when it failed; 2 for a wrong flag, a
-// missing file or an unwritable folder.
+// With --otlp, or if OTEL_EXPORTER_OTLP_ENDPOINT is set, it also sends the traces to an
+// OpenTelemetry collector. At the end it prints a table of the tools. Exit status: 0 if the
+// pipeline ran, with or without dead letters, or if the fingerprint was written; 1 if the
+// pipeline failed; 2 for a wrong flag, a missing file or an unwritable folder.
 package main
 
 import (
@@ -30,7 +30,7 @@ import (
 	"github.com/beamagents/beamagents-go/pkg/transforms"
 )
 
-// options are the flags, checked.
+// options are the checked flags.
 type options struct {
 	input, out, runner string
 	otlp               bool
@@ -42,7 +42,7 @@ func main() {
 	flag.StringVar(&o.input, "input", "", "file of events, one envelope a line")
 	flag.StringVar(&o.out, "out", "", "folder for the outputs, created if need be")
 	flag.BoolVar(&o.otlp, "otlp", false, "send the traces to an OpenTelemetry collector")
-	flag.CommandLine.Init("events", flag.ContinueOnError) // or a wrong flag prints the usage, too
+	flag.CommandLine.Init("events", flag.ContinueOnError) // otherwise a wrong flag prints the usage, too
 	flag.CommandLine.SetOutput(io.Discard)
 	switch err := flag.CommandLine.Parse(os.Args[1:]); {
 	case errors.Is(err, flag.ErrHelp):
@@ -53,7 +53,7 @@ func main() {
 		os.Exit(2)
 	}
 	log.LogLevel = "warn" // at "info" the embedded runner reports every step it takes
-	beam.Init()           // does not return in a worker, which has no flag of ours
+	beam.Init()           // does not return in a worker, which gets none of our flags
 	o.runner = *runners.Runner
 	if err := o.validate(flag.Args()); err != nil {
 		fmt.Fprintln(os.Stderr, "events:", err)
@@ -72,7 +72,7 @@ func main() {
 	}
 }
 
-// validate fills in the defaults, and finds whatever would only fail in a worker.
+// validate fills in the defaults, and checks what would otherwise fail only in a worker.
 func (o *options) validate(args []string) error {
 	switch {
 	case len(args) > 0:
@@ -99,12 +99,12 @@ func (o *options) validate(args []string) error {
 	if err != nil {
 		return fmt.Errorf("cannot read the input: %w", err)
 	}
-	_ = f.Close() // opened to see that it can be
+	_ = f.Close() // opened only to check that it can be read
 	o.info = info
 	return nil
 }
 
-// run runs the pipeline, and prints the tables.
+// run runs the pipeline and prints the tables.
 func run(ctx context.Context, p *beam.Pipeline, o options, stdout io.Writer) error {
 	result, err := beam.Run(ctx, o.runner, p)
 	if err != nil {
@@ -116,7 +116,7 @@ func run(ctx context.Context, p *beam.Pipeline, o options, stdout io.Writer) err
 	return printCounts(stdout, result.Metrics().AllMetrics().Counters())
 }
 
-// build is the pipeline.
+// build builds the pipeline.
 func build(s beam.Scope, o options) {
 	decoded := transforms.DecodeEvents(s, readEvents(s, o.input))
 	bySession := transforms.EventsToEnvelopes(s, decoded.Events)

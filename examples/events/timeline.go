@@ -21,7 +21,7 @@ func init() {
 	register.Iter1[*pb.AgentEnvelope]()
 }
 
-// timelines makes the story of each session: PCollection<string>.
+// timelines returns the story of each session as a PCollection<string>.
 func timelines(s beam.Scope, bySession beam.PCollection) beam.PCollection {
 	s = s.Scope("Timelines")
 	return beam.ParDo(s, &timelineFn{}, beam.GroupByKey(s, bySession))
@@ -29,7 +29,7 @@ func timelines(s beam.Scope, bySession beam.PCollection) beam.PCollection {
 
 type timelineFn struct{}
 
-// moment is an event with its place.
+// moment is an event with its position.
 type moment struct {
 	ms       int64
 	run      string
@@ -38,7 +38,7 @@ type moment struct {
 	event    events.Envelope
 }
 
-// ProcessElement puts a story at the time of its first event.
+// ProcessElement emits a story at the time of its first event.
 func (*timelineFn) ProcessElement(session []byte, next func(**pb.AgentEnvelope) bool) (beam.EventTime, string, error) {
 	var moments []moment
 	var carrier *pb.AgentEnvelope
@@ -57,7 +57,7 @@ func (*timelineFn) ProcessElement(session []byte, next func(**pb.AgentEnvelope) 
 	slices.SortFunc(moments, func(a, b moment) int {
 		return cmp.Or(cmp.Compare(a.ms, b.ms), cmp.Compare(a.run, b.run), cmp.Compare(a.sequence, b.sequence), cmp.Compare(a.text, b.text))
 	})
-	// A source that delivers at least once repeats itself.
+	// A source that delivers at least once may repeat events.
 	moments = slices.CompactFunc(moments, func(a, b moment) bool { return a.text == b.text })
 	var story strings.Builder
 	fmt.Fprintf(&story, "session %s, %d events", oneLine(string(session), 60), len(moments))
@@ -68,7 +68,7 @@ func (*timelineFn) ProcessElement(session []byte, next func(**pb.AgentEnvelope) 
 	return mtime.FromMilliseconds(moments[0].ms), story.String(), nil
 }
 
-// describe says what an event is about, in a few words.
+// describe describes an event in a few words.
 func describe(p events.Projection) string {
 	var words []string
 	word := func(s *string) {
@@ -98,8 +98,8 @@ func describe(p events.Projection) string {
 	return oneLine(strings.Join(words, " | "), 100)
 }
 
-// oneLine cuts a text to its first limit characters. Spaces stand for what a terminal would
-// obey instead of showing it: line breaks, escape sequences, a change of direction.
+// oneLine cuts a text to its first limit characters. It replaces what a terminal does not show
+// as it is by spaces: line breaks, escape sequences, changes of direction.
 func oneLine(text string, limit int) string {
 	runes := []rune(text)
 	if len(runes) > limit {

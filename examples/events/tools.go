@@ -27,7 +27,7 @@ func init() {
 	register.Iter1[*pb.TraceEvent]()
 }
 
-// toolStatistics sums up the calls of each tool: PCollection<string>, JSON.
+// toolStatistics aggregates the calls of each tool. It returns a PCollection<string> of JSON.
 func toolStatistics(s beam.Scope, traces beam.PCollection) beam.PCollection {
 	s = s.Scope("ToolStatistics")
 	return beam.ParDo(s, &toolFn{}, beam.GroupByKey(s, beam.ParDo(s, &toolCallFn{}, traces)))
@@ -35,14 +35,14 @@ func toolStatistics(s beam.Scope, traces beam.PCollection) beam.PCollection {
 
 type toolCallFn struct{}
 
-// ProcessElement puts a call under the name of its tool. Subagents are no tools.
+// ProcessElement emits a call under the name of its tool. It skips subagents.
 func (*toolCallFn) ProcessElement(e *pb.TraceEvent, emit func(string, *pb.TraceEvent)) {
 	if e.GetEventType() == pb.TraceEvent_TOOL_CALL && e.GetAttributes()["gen_ai.operation.name"] == "execute_tool" {
 		emit(e.GetAttributes()["gen_ai.tool.name"], e)
 	}
 }
 
-// tool is the statistics of one tool. Times are in ms, of calls that ended.
+// tool has the statistics of a tool. Times are in ms, and only of calls that have ended.
 type tool struct {
 	Tool       string           `json:"tool"`
 	Calls      int64            `json:"calls"`
@@ -55,7 +55,7 @@ type tool struct {
 
 type toolFn struct{}
 
-// ProcessElement sums up at the beginning of time: the file is then in order of the lines.
+// ProcessElement emits at the beginning of time, so that the file is sorted by its lines.
 func (*toolFn) ProcessElement(name string, next func(**pb.TraceEvent) bool) (beam.EventTime, string, error) {
 	t := tool{Tool: name, Failures: map[string]int64{}, ExitCodes: map[string]int64{}}
 	var e *pb.TraceEvent
@@ -79,13 +79,13 @@ func (*toolFn) ProcessElement(name string, next func(**pb.TraceEvent) bool) (bea
 	return mtime.MinTimestamp, string(b), err
 }
 
-// printTools prints the file of statistics as a table.
+// printTools prints the statistics as a table.
 func printTools(w io.Writer, dir string) error {
 	file, err := os.Open(filepath.Join(dir, toolsFile))
 	if err != nil {
 		return err
 	}
-	defer func() { _ = file.Close() }() // opened to read
+	defer func() { _ = file.Close() }() // the file is only read
 	var tools []tool
 	for lines := json.NewDecoder(file); lines.More(); {
 		var t tool
@@ -103,7 +103,7 @@ func printTools(w io.Writer, dir string) error {
 	return table.Flush()
 }
 
-// tally prints counts by name, sorted.
+// tally formats counts by name, sorted.
 func tally(counts map[string]int64) string {
 	var parts []string
 	for name, n := range counts {
@@ -116,7 +116,7 @@ func tally(counts map[string]int64) string {
 	return strings.Join(parts, ", ")
 }
 
-// printCounts prints our counters: what was read, and what was not and why.
+// printCounts prints the counters: what was read, and why other input was not.
 func printCounts(w io.Writer, counters []metrics.CounterResult) error {
 	counts := map[string]int64{}
 	for _, c := range counters {

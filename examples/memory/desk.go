@@ -30,24 +30,24 @@ func init() {
 }
 
 const (
-	customerCell = "customer"          // its id, in running jobs for ever
-	idle         = 30 * 24 * time.Hour // after which a customer is forgotten
+	customerCell = "customer"          // the id of the cell, which running jobs know
+	idle         = 30 * 24 * time.Hour // time after which a customer is forgotten
 )
 
-// deskFn takes the events of each customer, and emits a summary of what it is about to
-// forget when the customer has been idle for long.
+// deskFn handles the events of each customer. When a customer has been idle for long, it emits a
+// summary and clears the state of the customer.
 type deskFn struct {
-	Memory   state.Memory                         // topics, the least recent ones go first
-	Customer state.Versioned[*supportpb.Customer] // who it is, and some counts
-	TTL      state.TTL                            // when to forget both
+	Memory   state.Memory                         // topics; the least recently used are evicted first
+	Customer state.Versioned[*supportpb.Customer] // who the customer is, and some counts
+	TTL      state.TTL                            // when to clear both
 }
 
 func newDeskFn() *deskFn {
 	return &deskFn{Customer: state.Versioned[*supportpb.Customer]{Key: customerCell}}
 }
 
-// ProcessElement is one event. What is wrong with the event is a dead letter; what is
-// wrong with the state fails the bundle, which leaves it untouched.
+// ProcessElement handles one event. A problem with the event makes a dead letter. A problem with
+// the state fails the bundle, which leaves the state unchanged.
 func (f *deskFn) ProcessElement(
 	w beam.Window, sp beamstate.Provider, tp timers.Provider, _ []byte, env *pb.AgentEnvelope,
 	_ func(beam.EventTime, string), errs func(*pb.ActivationErrorRecord),
@@ -59,7 +59,7 @@ func (f *deskFn) ProcessElement(
 	if e.Stored != nil {
 		return leave(sp, env, e.Stored, errs)
 	}
-	now := env.GetEventTimeMs() // never a clock: a retry must do the same
+	now := env.GetEventTimeMs() // never a clock, because a retry must do the same
 	topics, err := f.Memory.Open(sp, now)
 	if err != nil {
 		return err
@@ -69,7 +69,7 @@ func (f *deskFn) ProcessElement(
 	} else if err != nil {
 		return deadLetter(env, deadletter.FunctionError, deadletter.Failed, err, errs)
 	}
-	stored, err := f.Customer.Open(sp, customers) // migrated, if it is of an older version
+	stored, err := f.Customer.Open(sp, customers) // migrated if it has an older version
 	if err != nil {
 		return err
 	}
@@ -93,13 +93,13 @@ func (f *deskFn) ProcessElement(
 	return errors.Join(f.TTL.Touch(sp, tp, w, now, idle), stored.Commit(), topics.Commit())
 }
 
-// OnTimer is the end of a customer's idle time. It has the emitters of ProcessElement.
+// OnTimer handles the end of a customer's idle time. It must have the emitters of ProcessElement.
 func (f *deskFn) OnTimer(
 	et beam.EventTime, sp beamstate.Provider, tp timers.Provider, key []byte, timer timers.Context,
 	emit func(beam.EventTime, string), _ func(*pb.ActivationErrorRecord),
 ) {
 	if err := f.forget(et, sp, tp, key, timer, emit); err != nil {
-		panic(err) // an OnTimer can fail its bundle in no other way
+		panic(err) // the only way in which OnTimer can fail its bundle
 	}
 }
 
@@ -111,7 +111,7 @@ func (f *deskFn) forget(
 		return err
 	}
 	c, _ := stored.Get()
-	topics, err := f.Memory.Open(sp, 0) // nothing is used any more, so nothing is stamped
+	topics, err := f.Memory.Open(sp, 0) // the entries are only read, so the time does not matter
 	if err != nil {
 		return err
 	}
@@ -131,28 +131,28 @@ func (f *deskFn) forget(
 	return nil
 }
 
-// summary is a line of the output. Topics are in order of use, the most recent one last.
+// summary is a line of the output. Topics are in order of use, most recent last.
 type summary struct {
 	Customer     string   `json:"customer"`
 	Name         string   `json:"name"`
 	Address      string   `json:"address"`
 	Events       int64    `json:"events"`
-	MigratedFrom uint32   `json:"migrated_from"` // a version, 0 if none
+	MigratedFrom uint32   `json:"migrated_from"` // the old version, or 0
 	Evicted      int64    `json:"evicted"`
 	EvictedBytes int64    `json:"evicted_bytes"`
 	Topics       []string `json:"topics"`
 	TopicBytes   int64    `json:"topic_bytes"`
 }
 
-// event is what a customer did, the event of an envelope.
+// event is what a customer did. It is the event of an envelope.
 type event struct {
-	// From is who wrote, "Name <address>", in some events.
+	// From is the writer, "Name <address>". Some events have it.
 	From string `json:"from"`
-	// Topic and Note, and an attachment of so many KiB, are what is to be remembered.
+	// Topic and Note, and an attachment of AttachmentKB KiB, are what is remembered.
 	Topic        string `json:"topic"`
 	Note         string `json:"note"`
 	AttachmentKB int    `json:"attachment_kb"`
-	// Stored makes the event stand for state that a previous build left: see previous.go.
+	// Stored makes the event stand for state that a previous build has stored: see previous.go.
 	Stored []byte `json:"stored"`
 }
 
@@ -170,7 +170,7 @@ func decodeEvent(b []byte) (e event, err error) {
 	return e, nil
 }
 
-// value is the note and the attachment, for which zeros stand.
+// value returns the note and the attachment, for which zeros stand.
 func (e event) value() []byte { return append([]byte(e.Note), make([]byte, e.AttachmentKB<<10)...) }
 
 // deadLetter emits a dead letter for the event. The event has no other effect.

@@ -15,7 +15,7 @@ const (
 
 var outputFiles = []string{customersFile, deadLettersFile}
 
-// prepare creates the folder. It refuses one where an output would replace the input.
+// prepare creates the folder. It refuses a folder in which an output would replace the input.
 func prepare(dir string, input fs.FileInfo) error {
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return fmt.Errorf("cannot write the outputs: %w", err)

@@ -1,12 +1,12 @@
-// Memory is a support desk that remembers its customers: it reads envelopes with events of
-// customers from a file, keeps a bounded memory of topics and a record for each customer, of a
-// version that changed its shape, and forgets those who stay away.
+// Memory is a support desk that remembers its customers. It reads envelopes with events of
+// customers from a file. For each customer it keeps a bounded memory of topics and a versioned
+// record, whose shape has changed, and clears both when the customer stays away.
 //
 //	go run ./examples/memory --input FILE --out DIR [--runner prism|agents-flink] [--fingerprint FILE]
 //
-// It ends with a table of the customers. Exit status: 0 when the pipeline ran, dead
-// letters or not, or the fingerprint was written; 1 when it failed; 2 for a wrong flag, a
-// missing file or an unwritable folder.
+// At the end it prints a table of the customers. Exit status: 0 if the pipeline ran, with or
+// without dead letters, or if the fingerprint was written; 1 if the pipeline failed; 2 for a
+// wrong flag, a missing file or an unwritable folder.
 package main
 
 import (
@@ -29,7 +29,7 @@ import (
 	"github.com/beamagents/beamagents-go/pkg/transforms"
 )
 
-// options are the flags, checked.
+// options are the checked flags.
 type options struct {
 	input, out, runner string
 	info               fs.FileInfo // of the input
@@ -39,7 +39,7 @@ func main() {
 	var o options
 	flag.StringVar(&o.input, "input", "", "file of envelopes with events, one a line")
 	flag.StringVar(&o.out, "out", "", "folder for the outputs, created if need be")
-	flag.CommandLine.Init("memory", flag.ContinueOnError) // or a wrong flag prints the usage, too
+	flag.CommandLine.Init("memory", flag.ContinueOnError) // otherwise a wrong flag prints the usage, too
 	flag.CommandLine.SetOutput(io.Discard)
 	switch err := flag.CommandLine.Parse(os.Args[1:]); {
 	case errors.Is(err, flag.ErrHelp):
@@ -50,7 +50,7 @@ func main() {
 		os.Exit(2)
 	}
 	log.LogLevel = "warn" // at "info" the embedded runner reports every step it takes
-	beam.Init()           // does not return in a worker, which has no flag of ours
+	beam.Init()           // does not return in a worker, which gets none of our flags
 	o.runner = *runners.Runner
 	if err := o.validate(flag.Args()); err != nil {
 		fmt.Fprintln(os.Stderr, "memory:", err)
@@ -70,7 +70,7 @@ func main() {
 	}
 }
 
-// validate fills in the defaults, and finds whatever would only fail in a worker.
+// validate fills in the defaults, and checks what would otherwise fail only in a worker.
 func (o *options) validate(args []string) error {
 	switch {
 	case len(args) > 0:
@@ -98,12 +98,12 @@ func (o *options) validate(args []string) error {
 	if err != nil {
 		return fmt.Errorf("cannot read the input: %w", err)
 	}
-	_ = f.Close() // opened to see that it can be
+	_ = f.Close() // opened only to check that it can be read
 	o.info = info
 	return nil
 }
 
-// run runs the pipeline, and prints the table.
+// run runs the pipeline and prints the table.
 func run(ctx context.Context, p *beam.Pipeline, o options, stdout io.Writer) error {
 	if _, err := beam.Run(ctx, o.runner, p); err != nil {
 		return err
@@ -111,11 +111,11 @@ func run(ctx context.Context, p *beam.Pipeline, o options, stdout io.Writer) err
 	return printTable(stdout, o.out)
 }
 
-// build is the pipeline.
+// build builds the pipeline.
 func build(s beam.Scope, o options) {
 	read := transforms.ReadEnvelopes(s, transforms.ReadParams{}, o.input)
 	keyed := transforms.KeyByEntity(s, read.Envelopes)
-	// By pointer: its cells keep the handles of the call that is running.
+	// The DoFn is passed by pointer, because its cells keep the handles of the current call.
 	summaries, refused := beam.ParDo2(s.Scope("Desk"), newDeskFn(), keyed)
 
 	transforms.WriteFolder(s, o.out, map[string]beam.PCollection{

@@ -6,11 +6,11 @@ import (
 	"strings"
 )
 
-// quietEnd leaves out what the SDK now and then says at the end of a job, when the
-// embedded runner hangs up.
+// quietEnd drops a message that the SDK sometimes logs at the end of a job, when the embedded
+// runner closes its connections.
 type quietEnd struct{ slog.Handler }
 
-// Handle is slog.Handler's.
+// Handle implements slog.Handler.
 func (h quietEnd) Handle(ctx context.Context, r slog.Record) error {
 	if strings.HasPrefix(r.Message, "[SDK] StateChannel[") &&
 		(strings.HasSuffix(r.Message, ".read: closed") || strings.HasSuffix(r.Message, "context canceled")) {

@@ -12,7 +12,7 @@ import (
 	"text/tabwriter"
 )
 
-// printTable prints the customers, and how many dead letters there are for each reason.
+// printTable prints the customers, and the number of dead letters for each reason.
 func printTable(w io.Writer, dir string) error {
 	customers, err := readLines[summary](filepath.Join(dir, customersFile))
 	if err != nil {
@@ -53,7 +53,7 @@ func printTable(w io.Writer, dir string) error {
 	return err
 }
 
-// kib is a number of bytes in whole KiB.
+// kib formats a number of bytes in whole KiB.
 func kib(n int64) string {
 	if n > 0 && n < 1<<10 {
 		return "<1 KiB"
@@ -61,13 +61,13 @@ func kib(n int64) string {
 	return fmt.Sprintf("%d KiB", n>>10)
 }
 
-// readLines reads a file of JSON.
+// readLines reads a file with one JSON value per line.
 func readLines[T any](path string) (all []T, err error) {
 	file, err := os.Open(path)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = file.Close() }() // opened to read
+	defer func() { _ = file.Close() }() // the file is only read
 	for lines := json.NewDecoder(file); lines.More(); {
 		var line T
 		if err := lines.Decode(&line); err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/beamagents/beamagents-go/pkg/migrate"
 )
 
-// customers is the schema of Customer: this build writes version 2.
+// customers is the schema of Customer. This build writes version 2.
 var customers = migrate.New(2)
 
 func init() {
@@ -18,15 +18,16 @@ func init() {
 	migrate.AddStep(customers, 1, splitCustomer)
 }
 
-// splitCustomer is the step from version 1, which had name and address in one field.
+// splitCustomer is the step from version 1, in which name and address were one field.
 func splitCustomer(old *supportpb.Customer) (*supportpb.Customer, error) {
-	c := proto.CloneOf(old) // keeps what this build does not know
+	c := proto.CloneOf(old) // keeps fields that this build does not know
 	c.StateSchemaVersion, c.Contact = 2, ""
 	c.Name, c.Address = splitContact(old.GetContact())
 	return c, nil
 }
 
-// splitContact takes any text: a step that fails would hold its customer up for ever.
+// splitContact accepts any text, because a step that fails would fail the bundles of its customer
+// for ever.
 func splitContact(contact string) (name, address string) {
 	name, address, _ = strings.Cut(contact, "<")
 	return strings.TrimSpace(name), strings.TrimSuffix(strings.TrimSpace(address), ">")

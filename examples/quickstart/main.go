@@ -1,13 +1,13 @@
-// Quickstart is the smallest useful agent: it pays small refunds, asks a human about large
-// ones, and waits for the answers.
+// Quickstart is the smallest useful agent. It pays small refunds, asks a human about large ones,
+// and waits for the answers.
 //
 //	go run ./examples/quickstart --input FILE --out DIR [--otlp] [--metrics] [--runner prism|agents-flink] [--fingerprint FILE]
 //
-// It prints what the agent has decided. Everything that leaves the agent is in the folder.
-// With --otlp, or where OTEL_EXPORTER_OTLP_ENDPOINT is set, it also sends the traces to an
-// OpenTelemetry collector. With --metrics it prints the metrics of the job on standard error.
-// Exit status: 0 when the pipeline ran, dead letters or not, or the fingerprint was
-// written; 1 when it failed; 2 for a wrong flag or a missing file.
+// It prints what the agent has decided. All outputs of the agent are in the folder. With --otlp,
+// or if OTEL_EXPORTER_OTLP_ENDPOINT is set, it also sends the traces to an OpenTelemetry
+// collector. With --metrics it prints the metrics of the job on standard error. Exit status: 0 if
+// the pipeline ran, with or without dead letters, or if the fingerprint was written; 1 if the
+// pipeline failed; 2 for a wrong flag or a missing file.
 package main
 
 import (
@@ -38,7 +38,7 @@ func main() {
 	out := flag.String("out", "", "folder for the outputs, created if need be")
 	otlp := flag.Bool("otlp", false, "send the traces to an OpenTelemetry collector")
 	metrics := flag.Bool("metrics", false, "print the metrics of the job on standard error")
-	flag.CommandLine.Init("quickstart", flag.ContinueOnError) // or a wrong flag prints all flags of Beam
+	flag.CommandLine.Init("quickstart", flag.ContinueOnError) // otherwise a wrong flag prints all flags of Beam
 	flag.CommandLine.SetOutput(io.Discard)
 	switch err := flag.CommandLine.Parse(os.Args[1:]); {
 	case errors.Is(err, flag.ErrHelp):
@@ -48,7 +48,7 @@ func main() {
 		end(2, err)
 	}
 	log.LogLevel = "warn" // at "info" the embedded runner reports every step it takes
-	beam.Init()           // does not return in a worker, which has no flag of ours
+	beam.Init()           // does not return in a worker, which gets none of our flags
 	if err := check(*input, *out, flag.Args()); err != nil {
 		end(2, err)
 	}
@@ -66,7 +66,7 @@ func main() {
 		}
 	}
 	if *jobopts.Async {
-		return // the job goes on, and the outputs come when it ends
+		return // the job still runs, and writes the outputs when it ends
 	}
 	decisions, err := os.ReadFile(filepath.Join(*out, "outputs.jsonl"))
 	if err != nil {
@@ -80,7 +80,7 @@ func end(status int, err error) {
 	os.Exit(status)
 }
 
-// check finds what would only fail when the pipeline runs.
+// check checks what would otherwise fail only when the pipeline runs.
 func check(input, out string, args []string) error {
 	switch runner := *runners.Runner; {
 	case len(args) > 0:
@@ -102,7 +102,7 @@ func check(input, out string, args []string) error {
 	return nil
 }
 
-// build is the pipeline.
+// build builds the pipeline.
 func build(s beam.Scope, input, out, exporter string) {
 	read := transforms.ReadEnvelopes(s, transforms.ReadParams{}, input)
 	agents := transforms.RunAgent(s, transforms.AgentParams{
@@ -118,11 +118,11 @@ func build(s beam.Scope, input, out, exporter string) {
 	})
 }
 
-// quietEnd leaves out what the SDK now and then says at the end of a job, when the
-// embedded runner hangs up.
+// quietEnd drops a message that the SDK sometimes logs at the end of a job, when the embedded
+// runner closes its connections.
 type quietEnd struct{ slog.Handler }
 
-// Handle is slog.Handler's.
+// Handle implements slog.Handler.
 func (h quietEnd) Handle(ctx context.Context, r slog.Record) error {
 	if strings.HasPrefix(r.Message, "[SDK] StateChannel[") &&
 		(strings.HasSuffix(r.Message, ".read: closed") || strings.HasSuffix(r.Message, "context canceled")) {

@@ -1,11 +1,11 @@
-// Route is the main job: it reads AgentEnvelopes from a file, parses, keys and routes
-// them, and writes each kind, and the dead letters, to a folder of its own.
+// Route is the main job. It reads AgentEnvelopes from a file, parses, keys and routes them, and
+// writes each kind, and the dead letters, to files in a folder.
 //
 //	go run ./examples/route --input FILE --out DIR [--runner prism|direct|agents-flink] [--fingerprint FILE]
 //
-// It ends with a table of counts. Exit status: 0 when the pipeline ran, dead letters
-// or not, or the fingerprint was written; 1 when it failed; 2 for a wrong flag, a
-// missing file or an unwritable folder.
+// At the end it prints a table of counts. Exit status: 0 if the pipeline ran, with or without
+// dead letters, or if the fingerprint was written; 1 if the pipeline failed; 2 for a wrong flag,
+// a missing file or an unwritable folder.
 package main
 
 import (
@@ -31,7 +31,7 @@ import (
 	"github.com/beamagents/beamagents-go/pkg/transforms"
 )
 
-// options are the flags, checked.
+// options are the checked flags.
 type options struct {
 	input, out, runner string
 	info               fs.FileInfo // of the input
@@ -51,7 +51,7 @@ func main() {
 	}
 	flag.Parse()
 	log.LogLevel = "warn" // at "info" the embedded runner reports every step it takes
-	beam.Init()           // does not return in a worker, which has no flag of ours
+	beam.Init()           // does not return in a worker, which gets none of our flags
 	o.runner = *runners.Runner
 	if err := o.validate(flag.Args()); err != nil {
 		fmt.Fprintln(os.Stderr, "route:", err)
@@ -70,7 +70,7 @@ func main() {
 	}
 }
 
-// validate fills in the defaults, and finds whatever would only fail in a worker.
+// validate fills in the defaults, and checks what would otherwise fail only in a worker.
 func (o *options) validate(args []string) error {
 	switch {
 	case len(args) > 0:
@@ -97,12 +97,12 @@ func (o *options) validate(args []string) error {
 	if err != nil {
 		return fmt.Errorf("cannot read the input: %w", err)
 	}
-	_ = f.Close() // opened to see that it can be
+	_ = f.Close() // opened only to check that it can be read
 	o.info = info
 	return nil
 }
 
-// run runs the pipeline, and prints the table.
+// run runs the pipeline and prints the table.
 func run(ctx context.Context, p *beam.Pipeline, o options, stdout io.Writer) error {
 	result, err := beam.Run(ctx, o.runner, p)
 	if err != nil {
@@ -111,7 +111,7 @@ func run(ctx context.Context, p *beam.Pipeline, o options, stdout io.Writer) err
 	return printCounts(stdout, result.Metrics().AllMetrics().Counters())
 }
 
-// build is the pipeline.
+// build builds the pipeline.
 func build(s beam.Scope, o options) {
 	read := transforms.ReadEnvelopes(s, transforms.ReadParams{}, o.input)
 	keyed := transforms.KeyByEntity(s, read.Envelopes)
@@ -130,7 +130,7 @@ func build(s beam.Scope, o options) {
 	})
 }
 
-// printCounts prints our counters: what was routed where, and what was not and why.
+// printCounts prints the counters: where elements were routed, and why others were not.
 func printCounts(w io.Writer, counters []metrics.CounterResult) error {
 	counts := map[string]int64{}
 	for _, c := range counters {

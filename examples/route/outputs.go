@@ -12,16 +12,16 @@ import (
 	pb "github.com/beamagents/beamagents-go/proto/beam_agents/v1"
 )
 
-// The files of an output folder. Those of the four variants hold envelopes again, so
-// each is a valid input of this job.
+// The files in the output folder. Those of the four variants hold envelopes, so each can be an
+// input of this job.
 const (
 	eventsFile          = "events.jsonl"
 	toolResultsFile     = "tool_results.jsonl"
 	approvalsFile       = "approvals.jsonl"
 	exportRequestsFile  = "export_requests.jsonl"
-	deadLettersFile     = "dead_letters.jsonl"           // to read
-	tooLargeFile        = "dead_letters_too_large.jsonl" // those that are not in the next one
-	deadLetterTopicFile = "dead_letters.binpb"           // what an errors topic would hold
+	deadLettersFile     = "dead_letters.jsonl"           // for people
+	tooLargeFile        = "dead_letters_too_large.jsonl" // the dead letters that are too large for the next file
+	deadLetterTopicFile = "dead_letters.binpb"           // the messages of an errors topic
 )
 
 var outputFiles = []string{
@@ -35,7 +35,7 @@ func init() {
 	register.Function3x1(exportRequestEnvelope)
 }
 
-// prepare creates the folder. It refuses one where an output would replace the input.
+// prepare creates the folder. It refuses a folder in which an output would replace the input.
 func prepare(dir string, input fs.FileInfo) error {
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return fmt.Errorf("cannot write the outputs: %w", err)

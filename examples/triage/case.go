@@ -22,21 +22,21 @@ type payment struct {
 type customer struct {
 	Payments int       `json:"payments"`
 	Disputes int       `json:"disputes"`
-	Declines int       `json:"declines"` // in a row
+	Declines int       `json:"declines"` // declined payments in a row
 	Watched  string    `json:"watched,omitempty"`
 	Recent   []payment `json:"recent,omitempty"`
 }
 
 const maxRecent = 3
 
-// paymentCase is a payment event, and what was known about the customer when it came. It is
+// paymentCase is a payment event, and what was known about the customer when it arrived. It is
 // the snapshot of a suspension.
 type paymentCase struct {
 	Payment  payment  `json:"payment"`
 	Customer customer `json:"customer"`
 }
 
-// read reads the case of an activation: from the event, or after a suspension from the
+// read returns the case of an activation: from the event, or after a suspension from the
 // snapshot.
 func read(trigger agent.Trigger, snapshot []byte) (c paymentCase, err error) {
 	if trigger.Kind != agent.Event {
@@ -51,7 +51,7 @@ func read(trigger agent.Trigger, snapshot []byte) (c paymentCase, err error) {
 	return c, nil
 }
 
-// recall adds what is known about the customer, unless the snapshot has it.
+// recall adds what is known about the customer, unless the snapshot contains it.
 func (c *paymentCase) recall(act *agent.Activation) (err error) {
 	if act.Trigger().Kind == agent.Event {
 		c.Customer, _, err = agent.Get[customer](act, "customer")
@@ -59,7 +59,7 @@ func (c *paymentCase) recall(act *agent.Activation) (err error) {
 	return err
 }
 
-// snapshot is what read reads.
+// snapshot encodes the case for read.
 func (c paymentCase) snapshot() []byte { return encode(c) }
 
 // remember adds the payment to what is known about the customer.
@@ -79,7 +79,7 @@ func (c paymentCase) remember(act *agent.Activation) error {
 	return agent.Put(act, "customer", known)
 }
 
-// decision is an output.
+// decision encodes an output.
 func (c paymentCase) decision(what, reply string) []byte {
 	return encode(map[string]any{"payment": c.Payment.ID, "cents": c.Payment.Cents, "decision": what, "reply": reply})
 }
@@ -88,7 +88,7 @@ func (c paymentCase) emit(act *agent.Activation, what, reply string) error {
 	return act.Emit(c.decision(what, reply))
 }
 
-// encode encodes what has a JSON form: text, numbers, and structs and maps of these.
+// encode encodes values that always have JSON: text, numbers, and structs and maps of these.
 func encode(v any) []byte {
 	b, err := json.Marshal(v)
 	if err != nil {
@@ -118,7 +118,7 @@ func tool(name, description string, properties map[string]any, required ...strin
 	})
 }
 
-// conversation is how the model is asked about the case.
+// conversation returns the messages that ask the model about the case.
 func (c paymentCase) conversation() []openai.ChatCompletionMessageParamUnion {
 	return []openai.ChatCompletionMessageParamUnion{openai.SystemMessage(policy), openai.UserMessage(string(encode(c)))}
 }
@@ -130,14 +130,14 @@ type refund struct {
 	Reason  string `json:"reason"`
 }
 
-// toolCall is what the model asks for. Without a Name it asks for nothing.
+// toolCall is what the model asks for. Name is empty if it asks for nothing.
 type toolCall struct {
 	refund // watch has a reason, too
 
 	ID, Name string
 }
 
-// toolCall checks what the model asks for, since a customer may have told it what to do.
+// toolCall checks what the model asks for, because a customer may have influenced the model.
 func (c paymentCase) toolCall(answer openai.ChatCompletionMessage) (call toolCall, err error) {
 	if len(answer.ToolCalls) == 0 {
 		return call, nil
@@ -150,7 +150,7 @@ func (c paymentCase) toolCall(answer openai.ChatCompletionMessage) (call toolCal
 	switch {
 	case call.Name == "watch":
 	case call.Name != "refund":
-		return call, fmt.Errorf("the model calls %q, which is no tool", call.Name)
+		return call, fmt.Errorf("the model calls %q, which is not a tool", call.Name)
 	case call.Payment != c.Payment.ID || call.Cents <= 0 || call.Cents > c.Payment.Cents:
 		return call, fmt.Errorf("the model wants to refund %d for %q, and the event is %d for %q",
 			call.Cents, call.Payment, c.Payment.Cents, c.Payment.ID)

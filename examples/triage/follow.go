@@ -26,12 +26,12 @@ func init() {
 	beam.RegisterDoFn(reflect.TypeFor[*triageEndFn]())
 }
 
-// closing is the event time to which the watermark moves when all lines are out: all
-// deadlines are before it.
+// closing is the event time to which the watermark moves after the last line. It is after all
+// deadlines.
 var closing = time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// follow reads the input as a topic would give it: from a source that stays open until the
-// file named end is there. Only a job with such a source has checkpoints on Flink.
+// follow reads the input as from a topic: from a source that stays open until the file named end
+// exists. On Flink, only a job with such a source has checkpoints.
 func follow(s beam.Scope, input, end string) (transforms.Parsed, error) {
 	if err := errors.Join(os.RemoveAll(end), os.MkdirAll(filepath.Dir(end), 0o777)); err != nil {
 		return transforms.Parsed{}, err
@@ -40,11 +40,11 @@ func follow(s beam.Scope, input, end string) (transforms.Parsed, error) {
 	return transforms.ParseEnvelopes(s, transforms.ParseParams{}, beam.ParDo(s, encodeLine, lines)), nil
 }
 
-// errWritten is why a job is cancelled that has done all its work.
+// errWritten is the reason for which a finished job is cancelled.
 var errWritten = errors.New("all outputs are written")
 
-// runOpen runs a job with an open source until its outputs are written. On Flink a job with
-// checkpoints does not end by itself, since its Impulse stays open: it is cancelled.
+// runOpen runs a job with an open source until its outputs are written. Then it cancels the job,
+// because a job with checkpoints does not end by itself on Flink: its Impulse stays open.
 func runOpen(p *beam.Pipeline, dir string) error {
 	for _, name := range outputFiles {
 		if err := os.RemoveAll(filepath.Join(dir, name)); err != nil {
@@ -69,7 +69,7 @@ func runOpen(p *beam.Pipeline, dir string) error {
 	return nil
 }
 
-// written reports whether all outputs are there. Each is complete when it is there.
+// written reports whether all outputs exist. An output that exists is complete.
 func written(dir string) bool {
 	for _, name := range outputFiles {
 		if _, err := os.Stat(filepath.Join(dir, name)); err != nil {
@@ -79,7 +79,8 @@ func written(dir string) bool {
 	return true
 }
 
-// encodeLine makes of a line what a topic holds. What is no envelope stays as it is.
+// encodeLine converts a line to a message of a topic. A line that is not an envelope is not
+// changed.
 func encodeLine(line []byte) []byte {
 	env := new(pb.AgentEnvelope)
 	if messagejson.ReadReadable(line, env.ProtoReflect()) != nil {
@@ -92,8 +93,8 @@ func encodeLine(line []byte) []byte {
 	return encoded
 }
 
-// endWhenDone ends the source when the agents are done: the watermark of their outputs
-// passes the deadlines only after they have fired.
+// endWhenDone ends the source when all agents are done: the watermark of their outputs passes the
+// deadlines only after the deadlines have fired.
 func endWhenDone(s beam.Scope, outputs beam.PCollection, end string) {
 	s = s.Scope("End")
 	beam.ParDo(s, &triageEndFn{File: end, Due: timers.InEventTime("end")}, beam.ParDo(s, underOneKey, outputs))
@@ -101,7 +102,7 @@ func endWhenDone(s beam.Scope, outputs beam.PCollection, end string) {
 
 func underOneKey(_, _ []byte) (string, bool) { return "all", true }
 
-// triageEndFn makes a file when the watermark is at the end.
+// triageEndFn creates a file when the watermark reaches the end.
 type triageEndFn struct {
 	File string
 	Due  timers.EventTime
@@ -111,9 +112,9 @@ func (f *triageEndFn) ProcessElement(tp timers.Provider, _ string, _ bool, _ fun
 	f.Due.Set(tp, closing.Add(-time.Hour), timers.WithNoOutputTimestamp())
 }
 
-// OnTimer has the emitter of ProcessElement.
+// OnTimer creates the file. It must have the emitter of ProcessElement.
 func (f *triageEndFn) OnTimer(_ timers.Provider, _ string, _ timers.Context, _ func(string)) {
 	if err := os.WriteFile(f.File, nil, 0o600); err != nil {
-		panic(err) // an OnTimer can fail its bundle in no other way
+		panic(err) // the only way in which OnTimer can fail its bundle
 	}
 }

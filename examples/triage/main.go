@@ -1,16 +1,18 @@
-// Triage is a desk for payment events: an agent for each customer asks a model what to do,
+// Triage is a desk for payment events. An agent for each customer asks a model what to do,
 // remembers the customer, pays small refunds, and asks a human about large ones.
 //
 //	go run . --input FILE --out DIR [--model NAME] [--latency 20ms] [--concurrency 64]
 //		[--otlp] [--metrics] [--runner prism|agents-flink] [--fingerprint FILE]
 //
-// It prints a summary, and its progress on standard error. Everything that leaves the agent
-// is in the folder. The model is a server in this process that follows the rules of the
-// prompt and answers after the latency; or the one at OPENAI_BASE_URL, with the key that
-// OPENAI_API_KEY has. With --otlp, or where OTEL_EXPORTER_OTLP_ENDPOINT is set, it also sends
-// the traces to an OpenTelemetry collector. With --metrics it prints the metrics of the job on
-// standard error, except on Flink, where the job is cancelled at its end. Exit status: 0 when the pipeline ran, dead letters or not, or the
-// fingerprint was written; 1 when it failed; 2 for a wrong flag or a missing file.
+// It prints a summary, and its progress on standard error. All outputs of the agent are in the
+// folder. The model is a server in this process that follows the rules of the prompt and answers
+// after the latency. If OPENAI_BASE_URL is set, the model is the one at that address, with the
+// key in OPENAI_API_KEY. With --otlp, or if OTEL_EXPORTER_OTLP_ENDPOINT is set, it also sends the
+// traces to an OpenTelemetry collector. With --metrics it prints the metrics of the job on
+// standard error, except on Flink, where the job is cancelled at its end.
+//
+// Exit status: 0 if the pipeline ran, with or without dead letters, or if the fingerprint was
+// written; 1 if the pipeline failed; 2 for a wrong flag or a missing file.
 package main
 
 import (
@@ -46,7 +48,7 @@ func main() {
 	concurrency := flag.Int("concurrency", 64, "activations at once")
 	otlp := flag.Bool("otlp", false, "send the traces to an OpenTelemetry collector")
 	metrics := flag.Bool("metrics", false, "print the metrics of the job on standard error")
-	flag.CommandLine.Init("triage", flag.ContinueOnError) // or a wrong flag prints all flags of Beam
+	flag.CommandLine.Init("triage", flag.ContinueOnError) // otherwise a wrong flag prints all flags of Beam
 	flag.CommandLine.SetOutput(io.Discard)
 	switch err := flag.CommandLine.Parse(os.Args[1:]); {
 	case errors.Is(err, flag.ErrHelp):
@@ -56,7 +58,7 @@ func main() {
 		end(2, err)
 	}
 	log.LogLevel = "warn" // at "info" the embedded runner reports every step it takes
-	beam.Init()           // does not return in a worker, which has no flag of ours
+	beam.Init()           // does not return in a worker, which gets none of our flags
 	desk := triage{BaseURL: os.Getenv("OPENAI_BASE_URL"), Model: *model, LimitCents: 5000}
 	err := check(*input, *out, flag.Args())
 	if err == nil {
@@ -74,7 +76,7 @@ func main() {
 		if err != nil {
 			end(1, err)
 		}
-		defer func() { _ = running.Close() }() // the process ends with it
+		defer func() { _ = running.Close() }() // the process ends next
 		desk.BaseURL, calls = running.URL+"/v1", local.progress
 	}
 	p, s := beam.NewPipelineWithRoot()
@@ -110,7 +112,7 @@ func end(status int, err error) {
 	os.Exit(status)
 }
 
-// check finds what would only fail when the pipeline runs.
+// check checks what would otherwise fail only when the pipeline runs.
 func check(input, out string, args []string) error {
 	switch runner := *runners.Runner; {
 	case len(args) > 0:
@@ -129,7 +131,7 @@ func check(input, out string, args []string) error {
 	case !info.Mode().IsRegular():
 		return fmt.Errorf("cannot read the input: %s is not a file", input)
 	}
-	// The pipeline writes at its end, when all model calls are paid for.
+	// The pipeline writes only at its end, after all model calls have been paid for.
 	if err := os.MkdirAll(out, 0o777); err != nil {
 		return fmt.Errorf("cannot write to --out: %w", err)
 	}
@@ -143,13 +145,13 @@ func check(input, out string, args []string) error {
 	return nil
 }
 
-// checkModel checks how the model is asked. The endpoint, "" for the model in this process,
-// is part of the pipeline, and must not have a password.
+// checkModel checks the options of the model. The endpoint, which is "" for the model in this
+// process, is part of the pipeline, so it must not contain a password.
 func checkModel(endpoint, model string, latency time.Duration, concurrency int) error {
 	at, err := url.Parse(endpoint)
 	switch {
 	case endpoint != "" && (err != nil || at.Scheme != "http" && at.Scheme != "https" || at.Host == "" || at.User != nil):
-		return errors.New("OPENAI_BASE_URL must be like https://host/v1, without a password") // and is not shown
+		return errors.New("OPENAI_BASE_URL must be like https://host/v1, without a password") // the value is not shown
 	case model == "":
 		return errors.New("--model is empty")
 	case latency < 0:
@@ -160,7 +162,7 @@ func checkModel(endpoint, model string, latency time.Duration, concurrency int) 
 	return nil
 }
 
-// report prints each second how far the run is. Stop prints how long it took.
+// report prints the progress each second. stop prints how long the run took.
 func report(calls func() string) (stop func()) {
 	began, done, stopped := time.Now(), make(chan struct{}), make(chan struct{})
 	line := func() { fmt.Fprintf(os.Stderr, "%5.1f s%s\n", time.Since(began).Seconds(), calls()) }
@@ -183,11 +185,11 @@ func report(calls func() string) (stop func()) {
 	}
 }
 
-// quietEnd leaves out what the SDK now and then says at the end of a job, when the
-// embedded runner hangs up.
+// quietEnd drops a message that the SDK sometimes logs at the end of a job, when the embedded
+// runner closes its connections.
 type quietEnd struct{ slog.Handler }
 
-// Handle is slog.Handler's.
+// Handle implements slog.Handler.
 func (h quietEnd) Handle(ctx context.Context, r slog.Record) error {
 	if strings.HasPrefix(r.Message, "[SDK] StateChannel[") &&
 		(strings.HasSuffix(r.Message, ".read: closed") || strings.HasSuffix(r.Message, "context canceled")) {

@@ -10,8 +10,8 @@ import (
 	"github.com/beamagents/beamagents-go/internal/modelserver"
 )
 
-// localModel is a server that stands in for a model: it follows the policy, and equal
-// requests get equal answers, each after the latency.
+// localModel is a server that stands in for a model. It follows the policy. Equal requests get
+// equal answers, each after the latency.
 type localModel struct {
 	latency time.Duration
 	calls   atomic.Int64
@@ -28,10 +28,10 @@ func (m *localModel) start() (*modelserver.Running, error) {
 	return server.Start()
 }
 
-// progress tells how often the model was asked.
+// progress describes how often the model was called.
 func (m *localModel) progress() string { return fmt.Sprintf(", %d model calls", m.calls.Load()) }
 
-// obey answers as the policy says.
+// obey answers according to the policy.
 func obey(r modelserver.Request) modelserver.Reply {
 	var c paymentCase
 	for _, m := range r.Messages {
@@ -53,7 +53,7 @@ func obey(r modelserver.Request) modelserver.Reply {
 	}
 	switch {
 	case c.Payment.Type == "dispute" && strings.Contains(text, "ignore your instructions"):
-		// A model that can be talked into things: the agent must not believe it.
+		// A model that can be talked into things. The agent must not trust it.
 		return call("refund", refund{Payment: c.Payment.ID, Cents: 100 * c.Payment.Cents, Reason: c.Payment.Text})
 	case c.Payment.Type == "dispute" && refundable():
 		return call("refund", refund{Payment: c.Payment.ID, Cents: c.Payment.Cents, Reason: c.Payment.Text})

@@ -14,8 +14,8 @@ type job struct {
 	input, out  string
 	concurrency int
 	desk        *triage
-	open        bool   // the source stays open until the agents are done
-	exporter    string // of the traces; empty for none
+	open        bool   // the source stays open until all agents are done
+	exporter    string // exporter of the traces; empty if they are not exported
 }
 
 // outputFiles are the files in the folder of a job.
@@ -23,7 +23,7 @@ var outputFiles = []string{
 	"outputs.jsonl", "intents.jsonl", "traces.jsonl", "snapshots.jsonl", "dead_letters.jsonl", summaryFile,
 }
 
-// build makes the pipeline.
+// build builds the pipeline.
 func (j job) build(s beam.Scope) error {
 	done := filepath.Join(j.out, "done")
 	var read transforms.Parsed

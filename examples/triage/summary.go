@@ -30,8 +30,8 @@ func init() {
 
 const summaryFile = "summary.jsonl"
 
-// count is the summary of a run: names and numbers. The pipeline counts, so that the numbers
-// are those of its results on every runner, also if a worker has died in between.
+// count returns the summary of a run as names and numbers. The pipeline itself counts. So the
+// numbers are those of its results on every runner, also if a worker has crashed.
 func count(s beam.Scope, keyed beam.PCollection, agents transforms.Agents, letters beam.PCollection) beam.PCollection {
 	s = s.Scope("Summary")
 	customers := filter.Distinct(s, beam.DropValue(s, keyed))
@@ -42,8 +42,8 @@ func count(s beam.Scope, keyed beam.PCollection, agents transforms.Agents, lette
 	return stats.SumPerKey(s, beam.Flatten(s, counts...))
 }
 
-// triageCountFn counts an element under the names that the summary has for it.
-type triageCountFn struct{ Name string } // of elements that are only counted
+// triageCountFn counts an element under its names in the summary.
+type triageCountFn struct{ Name string } // the name for elements that are only counted
 
 func (f *triageCountFn) ProcessElement(element beam.T, emit func(string, int64)) error {
 	switch e := any(element).(type) {
@@ -102,7 +102,7 @@ func countTrace(e *pb.TraceEvent, emit func(string, int64)) error {
 		for _, side := range []string{"input", "output"} {
 			counted, ok := attributes["gen_ai.usage."+side+"_tokens"]
 			if !ok {
-				continue // not every model says how many
+				continue // not every model reports its tokens
 			}
 			tokens, err := strconv.ParseInt(counted, 10, 64)
 			if err != nil {
@@ -120,7 +120,7 @@ func readSummary(dir string) (map[string]int64, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = file.Close() }() // opened to read
+	defer func() { _ = file.Close() }() // the file is only read
 	all := map[string]int64{}
 	for lines := bufio.NewScanner(file); ; {
 		if !lines.Scan() {
@@ -161,7 +161,7 @@ func printSummary(w io.Writer, dir string) error {
 	}
 	row("customers", n["customers"])
 	row("events", n["events"])
-	// Each event starts an activation, is a dead letter, or is a duplicate.
+	// Each event starts an activation, becomes a dead letter, or is a duplicate.
 	row("  duplicates dropped", n["events"]-n["activation/start"]-n["events failed"])
 	group("decisions", "decision/")
 	row("refund calls", n["intent/TOOL"])

@@ -13,16 +13,16 @@ import (
 	pb "github.com/beamagents/beamagents-go/proto/beam_agents/v1"
 )
 
-// How long the agent waits. Together they are less than the six hours for which the replay
-// cache keeps an answer of the model.
+// How long the agent waits. The sum is less than six hours, which is how long the replay cache
+// keeps an answer of the model.
 const (
 	approvalWait = 4 * time.Hour
 	refundWait   = time.Hour
 )
 
-// triage decides about the payment events of a customer: a model refunds, watches the
-// customer, or does nothing. A refund above the limit, and every refund of a customer who is
-// watched, needs an approval.
+// triage decides about the payment events of a customer: a model pays refunds, watches the
+// customer, or does nothing. An approval is needed for a refund above the limit, and for every
+// refund of a customer who is watched.
 type triage struct {
 	BaseURL    string // of the model's API
 	Model      string
@@ -38,15 +38,15 @@ const (
 
 func init() { transforms.RegisterAgent[*triage]() }
 
-// Setup opens the client on the worker, which has OPENAI_API_KEY in its environment.
+// Setup opens the client on the worker, whose environment has OPENAI_API_KEY.
 func (t *triage) Setup(context.Context) error { //nolint:unparam // of the interface
 	t.client = openai.NewClient(option.WithBaseURL(t.BaseURL))
 	return nil
 }
 
-// Run is one activation: for a payment event, for the decision of a human, or for the result
-// of the refund tool. It asks the model from the beginning each time: what was asked before
-// the suspension is answered from the replay cache.
+// Run is one activation: for a payment event, for the decision of a human, or for the result of
+// the refund tool. It asks the model from the beginning each time. The replay cache answers what
+// was asked before the suspension.
 func (t *triage) Run(ctx context.Context, act *agent.Activation) (agent.Outcome, error) {
 	c, err := read(act.Trigger(), act.Snapshot())
 	if err != nil {
@@ -99,7 +99,8 @@ func (t *triage) Run(ctx context.Context, act *agent.Activation) (agent.Outcome,
 	return agent.Done(), c.emit(act, result, answer.Content)
 }
 
-// ask is one call of the model. The client of the activation makes it a call that replays.
+// ask makes one call of the model. The call is replayed, because it uses the client of the
+// activation.
 func (t *triage) ask(ctx context.Context, act *agent.Activation, talk []openai.ChatCompletionMessageParamUnion) (openai.ChatCompletionMessage, error) {
 	completion, err := t.client.Chat.Completions.New(ctx, openai.ChatCompletionNewParams{
 		Model: t.Model, Messages: talk, Tools: tools, ParallelToolCalls: openai.Bool(false),
@@ -113,8 +114,8 @@ func (t *triage) ask(ctx context.Context, act *agent.Activation, talk []openai.C
 	return completion.Choices[0].Message, nil
 }
 
-// TimeoutPolicy is what happens when nobody answers: no approval is a no, and a refund of
-// which nothing is known is for somebody to look into.
+// TimeoutPolicy decides what happens if nobody answers. A missing approval is a denial. A missing
+// result of the refund tool becomes a dead letter, so that somebody looks into it.
 func (t *triage) TimeoutPolicy(timeout agent.Timeout) agent.Route {
 	c, err := read(agent.Trigger{}, timeout.Snapshot)
 	if err != nil {
@@ -126,7 +127,7 @@ func (t *triage) TimeoutPolicy(timeout agent.Timeout) agent.Route {
 	return agent.Drop("the refund tool has not answered about " + c.Payment.ID)
 }
 
-// EventID names an event, so that one that is delivered twice is decided once.
+// EventID names an event, so that an event that is delivered twice is decided once.
 func (t *triage) EventID(event []byte) string {
 	var p payment
 	if err := (agent.Trigger{Kind: agent.Event, Event: event}).JSON(&p); err != nil {

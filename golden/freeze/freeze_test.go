@@ -269,10 +269,10 @@ func TestFreeze(t *testing.T) {
 		t.Errorf("the manifest: %v", err)
 	}
 	manifest := read(t, root, manifestFile)
-	if err := freeze(root, []string{"v0.1.0"}, &out); err == nil || !strings.Contains(err.Error(), "is there already") {
+	if err := freeze(root, []string{"v0.1.0"}, &out); err == nil || !strings.Contains(err.Error(), "exists already") {
 		t.Errorf("the tag alone: %v", err)
 	}
-	if err := freeze(root, []string{all(t), "v0.1.0"}, &out); err == nil || !strings.Contains(err.Error(), "is there already") {
+	if err := freeze(root, []string{all(t), "v0.1.0"}, &out); err == nil || !strings.Contains(err.Error(), "exists already") {
 		t.Errorf("a second time: %v", err)
 	}
 	if diff := cmp.Diff(manifest, read(t, root, manifestFile)); diff != "" {

@@ -1,31 +1,30 @@
-// Freeze keeps what a release stores and is known by, in golden/release/<tag>: later
-// code must read it and stay compatible with it. Run it from the root of the repository,
-// as `make freeze TAG=v1.2.3` does after the tests:
+// Freeze copies the state and the fingerprints of a release to golden/release/<tag>. Later code
+// must read this state and stay compatible with these fingerprints. Run it from the root of the
+// repository, as `make freeze TAG=v1.2.3` does after the tests:
 //
 //	go run ./golden/freeze TAG
 //	go run ./golden/freeze FOLDER TAG
 //
-// The first, which is there to be run before the tests, only says whether the tag can be
-// frozen.
+// The first form checks whether the tag can be frozen. Run it before the tests.
 //
 // # Behaviour
 //
 // It copies, and lists in golden/MANIFEST.sha256,
 //
-//   - to pipeline/: the fingerprints, coders and the encoding of RunAgent of
-//     golden/pipeline, which tests hold to the code;
-//   - to state/: every blob of a message with a version stamp, of the newest golden/v<N>;
-//   - to cells/: FOLDER/cells.json, which the cells of pkg/state wrote, and whose form
-//     their tests know;
-//   - to agents/: FOLDER/agents.json, likewise of RunAgent and the tests of pkg/transforms.
+//   - to pipeline/: the fingerprints, coders and the encoding of RunAgent from golden/pipeline,
+//     which tests compare with the code;
+//   - to state/: every blob of a message with a version stamp from the newest golden/v<N>;
+//   - to cells/: FOLDER/cells.json, which the tests of pkg/state write and read;
+//   - to agents/: FOLDER/agents.json, which the tests of pkg/transforms write and read for
+//     RunAgent.
 //
-// A tag that has a folder, or is no version (v1.2.3, v1.2.3-rc.1), is refused; then
-// nothing is written.
+// It refuses a tag that already has a folder, or that is not a version (v1.2.3, v1.2.3-rc.1).
+// Then it writes nothing.
 //
 // # Limits
 //
-// It does not know git: whether the tag exists there, and what is committed, is for the
-// caller.
+// It does not use git. The caller must check that the tag exists and that everything is
+// committed.
 package main
 
 import (
@@ -44,7 +43,7 @@ import (
 
 	"github.com/beamagents/beamagents-go/golden/internal/frozen"
 	"github.com/beamagents/beamagents-go/golden/internal/textform"
-	_ "github.com/beamagents/beamagents-go/proto/beam_agents/runtime/v1" // the types that blobs name
+	_ "github.com/beamagents/beamagents-go/proto/beam_agents/runtime/v1" // registers the types that blobs name
 	_ "github.com/beamagents/beamagents-go/proto/beam_agents/v1"
 )
 
@@ -55,7 +54,7 @@ const (
 	versionField   = "state_schema_version"
 )
 
-// tagForm is a semantic version of major 0 or 1, which the module never leaves.
+// tagForm matches a semantic version of major 0 or 1. The module never has a higher one.
 var tagForm = regexp.MustCompile(`^v[01]\.(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)(-[0-9A-Za-z]+(\.[0-9A-Za-z]+)*)?$`)
 
 func main() {
@@ -71,14 +70,14 @@ func freeze(root string, args []string, out io.Writer) error {
 	}
 	tag := args[len(args)-1]
 	if !tagForm.MatchString(tag) {
-		return fmt.Errorf("freeze: %q is no tag: name one such as v1.2.3 or v1.2.3-rc.1", tag)
+		return fmt.Errorf("freeze: %q is not a version tag: use one such as v1.2.3 or v1.2.3-rc.1", tag)
 	}
 	if _, err := os.Stat(filepath.Join(root, "go.mod")); err != nil {
 		return errors.New("freeze: run it from the root of the repository")
 	}
 	release := path.Join(releaseFolder, tag)
 	if _, err := os.Stat(filepath.Join(root, release)); !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("freeze: %s is there already, and what is frozen stays: choose another tag", release)
+		return fmt.Errorf("freeze: %s exists already, and frozen files never change: choose another tag", release)
 	}
 	if len(args) == 1 {
 		return nil
@@ -111,8 +110,8 @@ func freeze(root string, args []string, out io.Writer) error {
 
 func never(string, []byte, []byte) bool { return false }
 
-// copyOf reads the files of that pattern, by their names without folders. There must be
-// some.
+// copyOf reads the files that match the pattern, and returns them by name without folder. It
+// returns an error if no file matches.
 func copyOf(fsys fs.FS, pattern string) (map[string][]byte, error) {
 	names, err := fs.Glob(fsys, pattern)
 	if err != nil {
@@ -130,13 +129,13 @@ func copyOf(fsys fs.FS, pattern string) (map[string][]byte, error) {
 	return files, nil
 }
 
-// checkBlobs refuses a blob that lacks one of its two files, or whose text is none.
+// checkBlobs refuses a blob that lacks one of its two files, or whose text cannot be read.
 func checkBlobs(files map[string][]byte) error {
 	for name := range files {
 		base := strings.TrimSuffix(name, path.Ext(name))
 		text, bin := files[base+".txtpb"], files[base+".binpb"]
 		if text == nil || bin == nil {
-			return fmt.Errorf("freeze: %s is no blob: there must be %s.binpb and %s.txtpb", name, base, base)
+			return fmt.Errorf("freeze: %s is not a blob: a blob has the files %s.binpb and %s.txtpb", name, base, base)
 		}
 		if _, err := textform.Unmarshal(text); err != nil {
 			return fmt.Errorf("freeze: %s: %w", name, err)
@@ -145,8 +144,8 @@ func checkBlobs(files map[string][]byte) error {
 	return nil
 }
 
-// stateBlobs are the two files of each blob of the newest version whose message has a
-// version stamp.
+// stateBlobs returns the two files of each blob of the newest version whose message has a version
+// stamp.
 func stateBlobs(root fs.FS) (map[string][]byte, error) {
 	folders, err := fs.Glob(root, "golden/v[1-9]*")
 	if err != nil {
@@ -156,7 +155,7 @@ func stateBlobs(root fs.FS) (map[string][]byte, error) {
 	for _, folder := range folders {
 		n, err := strconv.Atoi(strings.TrimPrefix(path.Base(folder), "v"))
 		if err != nil {
-			return nil, fmt.Errorf("freeze: %s is no version folder", folder)
+			return nil, fmt.Errorf("freeze: %s is not a version folder", folder)
 		}
 		newest = max(newest, n)
 	}

@@ -13,9 +13,8 @@ import (
 	pb "github.com/beamagents/beamagents-go/proto/beam_agents/v1"
 )
 
-// A stage is something that the schema learned: the names of the fields, enums, enum
-// values and messages that came with it, without beam_agents.v1 in front, and the paths
-// of files.
+// A stage is a step in the history of the schema: the names of the fields, enums, enum values and
+// messages that it added, without the prefix beam_agents.v1, and the paths of files.
 type stage struct {
 	name string
 	adds []string
@@ -26,12 +25,12 @@ const (
 	keyControlName = runtimeName + "KeyControl."
 )
 
-// history is every stage in order, oldest first. A descriptor set before_<stage>
-// lacks what that stage and all later ones added. When the schema learns
-// something new, append a stage: the older sets then stay as they are.
+// history returns all stages, oldest first. A descriptor set before_<stage> lacks what that stage
+// and all later stages added. When the schema gets something new, append a stage; then the older
+// sets stay as they are.
 //
-// The numbers within one message tell their order. Between messages the order is
-// our choice, and of no consequence: no stage touches what another added.
+// Within a message, the field numbers show the order of the stages. Between messages the order is
+// arbitrary and does not matter, because no stage changes what another one added.
 func history() []stage {
 	return []stage{
 		{"kind", []string{"ToolIntent.kind", "ToolIntent.Kind"}},
@@ -42,22 +41,22 @@ func history() []stage {
 		}},
 		{"escalations", []string{"Continuation.escalations"}},
 		{"suspended", []string{"TraceEvent.EventType.SUSPENDED"}},
-		// StateSnapshot came with this one too. It stays in all sets, so that
-		// what it carries is read with the old shapes.
+		// StateSnapshot came with this stage, too. It stays in all sets, so that its content is
+		// read with the old shapes.
 		{"export_request", []string{"AgentEnvelope.export_request", "AgentEnvelope.StateExportRequest"}},
-		// The state of the runtime, which only this module ever reads.
+		// The state of the runtime. Only this module reads it.
 		{"runtime", []string{"beam_agents/runtime/v1/control.proto"}},
-		// What RunAgent counts and remembers of a key.
+		// What RunAgent counts and remembers for a key.
 		{"run_agent", []string{
 			keyControlName + "ttl_armed_ms", keyControlName + "snapshot_version", keyControlName + "recent_event_ids",
 			keyControlName + "hour", keyControlName + "activations_in_hour", keyControlName + "timeouts_in_row",
 			keyControlName + "escalation_ids", keyControlName + "drain_now_ms",
 		}},
-		// What a model answered.
+		// The response of a model.
 		{"stored_response", []string{
 			runtimeName + "StoredResponse", runtimeName + "StoredHeader", runtimeName + "RequestPart",
 		}},
-		// What the answer says of itself.
+		// What a response says about its tokens and its model.
 		{"stored_usage", []string{runtimeName + "StoredResponse.usage", runtimeName + "StoredUsage"}},
 	}
 }
@@ -82,7 +81,7 @@ func baselineFiles() (map[string][]byte, error) {
 	return files, nil
 }
 
-// schemaToday is every file, what one imports before it.
+// schemaToday returns all files of the schema, imported files first.
 func schemaToday() *descriptorpb.FileDescriptorSet {
 	return &descriptorpb.FileDescriptorSet{File: []*descriptorpb.FileDescriptorProto{
 		protodesc.ToFileDescriptorProto(pb.File_beam_agents_v1_beam_agents_proto),
@@ -97,8 +96,7 @@ func encodeSet(set *descriptorpb.FileDescriptorSet) ([]byte, error) {
 	return proto.MarshalOptions{Deterministic: true}.Marshal(set)
 }
 
-// cut takes the file or the element of that name out of set and reports whether it was
-// there.
+// cut removes the file or the element with that name from set, and reports whether it was there.
 func cut(set *descriptorpb.FileDescriptorSet, name string) bool {
 	found := false
 	hit := func(full string) bool {

@@ -1,20 +1,19 @@
-// Generate adds to the frozen files: the golden blobs of the current version in
-// golden/v1, the descriptor sets in proto/baseline, and their hashes in
-// golden/MANIFEST.sha256. Run it from the root of the repository:
+// Generate adds to the frozen files: the golden blobs of the current version in golden/v1, the
+// descriptor sets in proto/baseline, and their hashes in golden/MANIFEST.sha256. Run it from the
+// root of the repository:
 //
 //	go run ./golden/generate
 //
 // # Behaviour
 //
-// It writes files that are missing and lists them. Where a frozen file would
-// change or go, it says which, writes nothing more and ends with status 1. It
-// prints the names of what it added, and gives the same bytes on every run.
+// It writes files that are missing and prints their names. If a frozen file would change or be
+// deleted, it names the file, writes nothing more and ends with status 1. Every run gives the
+// same bytes.
 //
 // # Limits
 //
-// It knows the current version's folder alone; older ones are never opened.
-// release.binpb is the schema of the last release and not of today: it is written
-// where there is none.
+// It only knows the folder of the current version, and never opens older ones. release.binpb is
+// the schema of the last release, not today's schema. It is written only if it is missing.
 package main
 
 import (
@@ -72,10 +71,9 @@ func generate(root string, out io.Writer) error {
 	return nil
 }
 
-// same lets two things differ from what is made today: the release, which is
-// older than the schema until a person moves it on, and the layout of a text
-// file, which protobuf does not promise from version to version. The value of
-// the text may not.
+// same accepts two differences from today's output. The release may be older than the schema,
+// until a person updates it. The layout of a text file may differ, because protobuf does not
+// promise the same layout in every version; its value must be the same.
 func same(name string, was, now []byte) bool {
 	if filepath.Ext(name) != ".txtpb" {
 		return name == releaseFile
@@ -88,9 +86,9 @@ func same(name string, was, now []byte) bool {
 // A blob is a value to freeze.
 type blob struct {
 	name  string
-	doc   string // second line of the text file
+	doc   string // the second line of the text file
 	value proto.Message
-	// wire is the encoding where it is not the canonical one of value.
+	// wire is the encoding, if it is not the canonical encoding of value.
 	wire []byte
 }
 

@@ -15,10 +15,10 @@ import (
 
 const dayMs = 86_400_000
 
-// runtimeState is every blob of the keyed state of the runtime itself.
+// runtimeState returns every blob of the runtime's keyed state.
 func runtimeState() []blob { return slices.Concat(keyControls(), deferredEvents(), storedResponses()) }
 
-// keyControl is a suspended key with every field set.
+// keyControl returns the state of a suspended key, with every field set.
 func keyControl() *runtimepb.KeyControl {
 	return edit(suspended(), func(c *runtimepb.KeyControl) {
 		c.NextArrival, c.DeferredCount = 3, 2
@@ -26,7 +26,7 @@ func keyControl() *runtimepb.KeyControl {
 	})
 }
 
-// suspended waits for two intents; a third one has expired.
+// suspended returns the state of a key that waits for two intents; a third one has expired.
 func suspended() *runtimepb.KeyControl {
 	return &runtimepb.KeyControl{
 		StateSchemaVersion: 1, Seq: 8, Continuation: continuation(), Pending: []*pb.ToolIntent{intentHTTP(), intentApproval()},
@@ -34,9 +34,9 @@ func suspended() *runtimepb.KeyControl {
 	}
 }
 
-// escalated waits for the answer to an approval, and to an intent that escalates it,
-// after one timeout. An event that an earlier suspension had deferred suspended it, and
-// two more are left. It has every field.
+// escalated returns the state of a key that waits for the answer to an approval, or to the intent
+// that escalates it, after one timeout. A deferred event has suspended it, and two more events
+// are still deferred. Every field is set.
 func escalated() *runtimepb.KeyControl {
 	const escalation = "bbbbbbbb-cccc-5ddd-8eee-ffffffffffff"
 	return edit(keyControl(), func(c *runtimepb.KeyControl) {
@@ -48,7 +48,7 @@ func escalated() *runtimepb.KeyControl {
 	})
 }
 
-// recentIDs are those of n events.
+// recentIDs returns the ids of n events.
 func recentIDs(n int) (ids []uint64) {
 	for i := range n {
 		hash := sha256.Sum256([]byte(strconv.Itoa(i)))
@@ -159,7 +159,7 @@ func keyControls() []blob {
 	}
 }
 
-// notPacked is a valid encoding of five recent events that no writer of ours makes.
+// notPacked returns a valid encoding of five recent events that our writers never make.
 func notPacked() []byte {
 	ids := recentIDs(5)
 	b := encode(&runtimepb.KeyControl{EscalationIds: []string{id1}, RecentEventIds: ids[:2], TimeoutsInRow: 6})
@@ -171,7 +171,7 @@ func notPacked() []byte {
 	})...)
 }
 
-// carelessControl encodes keyControl with the same value and none of the canonical form.
+// carelessControl encodes keyControl in a form that has the same value but is not canonical.
 func carelessControl() []byte {
 	first := &runtimepb.KeyControl{
 		Continuation: &pb.Continuation{StateSchemaVersion: 5, PendingIntentIds: []string{id1}, Adapter: "overwritten"},
@@ -208,14 +208,14 @@ func deferredEvents() []blob {
 	}
 }
 
-// storedResponse is the answer of a model over HTTP, deflated.
+// storedResponse returns the answer of a model over HTTP, deflated.
 func storedResponse() *runtimepb.StoredResponse {
 	const answer = `{"id":"chatcmpl-1","object":"chat.completion","model":"m","choices":[{"index":0,` +
 		`"message":{"role":"assistant","content":"refund"},"finish_reason":"stop"}],"usage":{"prompt_tokens":9,"completion_tokens":1}}`
 	return &runtimepb.StoredResponse{
 		Status:  200,
 		Headers: []*runtimepb.StoredHeader{{Name: "Content-Type", Value: "application/json"}, {Name: "X-Request-Id", Value: "req_1"}},
-		// A stored block, as every version of a compressor reads it.
+		// A stored block looks the same in every version of a compressor.
 		Body:     slices.Concat([]byte{1, byte(len(answer)), byte(len(answer) >> 8), ^byte(len(answer)), ^byte(len(answer) >> 8)}, []byte(answer)),
 		Deflated: true, BodyBytes: int64(len(answer)), Seq: 7,
 		Request: []*runtimepb.RequestPart{

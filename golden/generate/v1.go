@@ -24,9 +24,9 @@ const (
 	id1 = "11111111-2222-5333-8444-555555555555"
 	id2 = "aaaaaaaa-bbbb-5ccc-8ddd-eeeeeeeeeeee"
 
-	// futureVersion and unknownNumber must never come to mean something, as must
-	// the field numbers from 500 to 599, which stand for fields of newer schemas:
-	// a frozen blob cannot follow the schema. The schema's tests hold it to that.
+	// futureVersion, unknownNumber and the field numbers from 500 to 599 stand for things of
+	// newer schemas. They must never get a meaning, because a frozen blob cannot follow the
+	// schema. The tests of the schema check that.
 	futureVersion = 1000
 	unknownNumber = 99
 
@@ -35,8 +35,8 @@ const (
 
 var entity1 = []byte("entity-1")
 
-// v1 is every blob of golden/v1. What stands before the blank line of a message is
-// what other languages froze under the same names.
+// v1 returns every blob of golden/v1. Other languages have frozen the same blobs, under the same
+// names, as those before the blank line in the list of a message.
 func v1() []blob {
 	return slices.Concat(
 		memoryBlobs(), continuations(), llmCacheBlobs(), toolIntents(), toolResults(),
@@ -242,7 +242,7 @@ func intentSigned() *pb.ToolIntent {
 	return sign(intentStep("dddddddd-eeee-5fff-8000-111111111111", 5), "golden-k1", allBytes()[:0x20])
 }
 
-// intentKey0 is the first intent of key "k", signed with 32 bytes of 1.
+// intentKey0 returns the first intent of key "k", signed with 32 bytes of 1.
 func intentKey0() *pb.ToolIntent {
 	return sign(&pb.ToolIntent{
 		IntentId: "2e047468-1bb8-5717-8cb0-d8e98f15a767", EntityKey: []byte("k"), StepIndex: 1, ToolName: "http.post",
@@ -456,8 +456,8 @@ func approvalsAndRequests() []blob {
 	}
 }
 
-// orphanedRecord is a dead letter as this module writes it: detail is canonical
-// JSON with all five members.
+// orphanedRecord returns a dead letter as this module writes it: detail is canonical JSON with
+// all five members.
 func orphanedRecord() *pb.ActivationErrorRecord {
 	return &pb.ActivationErrorRecord{
 		EntityKey: entity1, Reason: "orphaned_result", EventTimeMs: t0,
@@ -534,7 +534,7 @@ func envelopeExport(r *pb.AgentEnvelope_StateExportRequest) *pb.AgentEnvelope {
 	return &pb.AgentEnvelope{EntityKey: entity1, EventTimeMs: t1, Payload: &pb.AgentEnvelope_ExportRequest{ExportRequest: r}}
 }
 
-// deadLetter is the envelope in which a record travels.
+// deadLetter returns the envelope that holds a record.
 func deadLetter(r *pb.ActivationErrorRecord) *pb.AgentEnvelope {
 	return &pb.AgentEnvelope{
 		EntityKey: r.GetEntityKey(), EventTimeMs: r.GetEventTimeMs(),
@@ -542,7 +542,7 @@ func deadLetter(r *pb.ActivationErrorRecord) *pb.AgentEnvelope {
 	}
 }
 
-// bare is e without key and time.
+// bare returns e without key and time.
 func bare(e *pb.AgentEnvelope) *pb.AgentEnvelope { return &pb.AgentEnvelope{Payload: e.GetPayload()} }
 
 func agentEnvelopes() []blob {
@@ -665,7 +665,7 @@ func text(number protowire.Number, v string) []byte {
 	return protowire.AppendString(protowire.AppendTag(nil, number, protowire.BytesType), v)
 }
 
-// encode is the deterministic encoding. The values of this file always encode.
+// encode returns the deterministic encoding. The values of this file can always be encoded.
 func encode(m proto.Message) []byte {
 	raw, err := proto.MarshalOptions{Deterministic: true}.Marshal(m)
 	if err != nil {
@@ -674,8 +674,7 @@ func encode(m proto.Message) []byte {
 	return raw
 }
 
-// sign signs i as a signer does: HMAC-SHA256 over the encoding without fields 12
-// to 14.
+// sign signs i as a signer does: with the HMAC-SHA256 of the encoding without fields 12 to 14.
 func sign(i *pb.ToolIntent, id string, key []byte) *pb.ToolIntent {
 	mac := hmac.New(sha256.New, key)
 	mac.Write(encode(i))
@@ -683,7 +682,7 @@ func sign(i *pb.ToolIntent, id string, key []byte) *pb.ToolIntent {
 	return i
 }
 
-// careless encodes a signed i with the same value and none of the canonical form.
+// careless encodes a signed i in a form that has the same value but is not canonical.
 func careless(i *pb.ToolIntent) []byte {
 	all := encode(i)
 	unsigned := len(encode(edit(proto.CloneOf(i), func(c *pb.ToolIntent) {
@@ -693,7 +692,7 @@ func careless(i *pb.ToolIntent) []byte {
 	return slices.Concat(all[unsigned:], text(5, "overwritten"), all[:unsigned], varint(9, 0), longStep)
 }
 
-// traceID is 16 bytes, traceKey0 the trace of the first activation of key "k".
+// traceID returns 16 bytes. traceKey0 returns the trace id of the first activation of key "k".
 func traceID() []byte   { return unhex("0123456789abcdef0123456789abcdef") }
 func traceKey0() []byte { return unhex("2bf05d87d33251718085abe0727ad51a") }
 
@@ -710,7 +709,7 @@ func allBytes() []byte {
 	return all
 }
 
-// unhex reads digits that this file spells out.
+// unhex decodes the hexadecimal digits in this file.
 func unhex(digits string) []byte {
 	raw, err := hex.DecodeString(digits)
 	if err != nil {

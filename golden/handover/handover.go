@@ -1,16 +1,16 @@
-// Package handover gives a test the state that older builds of this module have stored.
+// Package handover gives a test the state that older builds of this module have written.
 //
 // # Behaviour
 //
-// A package that stores state has a test that writes it to a file, named by a [Writer].
-// [Writer.Frozen] finds that file in the folders of the releases, where `make freeze` has
-// put it. [Writer.Built] builds older commits, outside of the repository, to which it writes
-// nothing, and runs the test there.
+// A package that stores state has a test that writes the state to a file. A [Writer] names that
+// test. [Writer.Frozen] finds its files in the folders of the releases, where `make freeze` has
+// put them. [Writer.Built] builds older commits in a folder outside of the repository, which it
+// does not change, and runs the test there.
 //
 // # Limits
 //
-// The fields of a Writer are known to the commits that were released: they never change.
-// Without the repository of this module, Built skips.
+// Commits that were released use the fields of a Writer, so the fields never change. Without the
+// repository of this module, Built skips the test.
 package handover
 
 import (
@@ -25,13 +25,13 @@ import (
 
 // Writer is a test that writes the state of its build.
 type Writer struct {
-	// Package is the folder of its package, from the root of the module.
+	// Package is the folder of the test's package, relative to the root of the module.
 	Package string
-	// Test is its name, and Flag the flag of its package that gives it the folder to write
-	// to.
+	// Test is the name of the test. Flag is the flag of its package that names the folder to
+	// write to.
 	Test, Flag string
-	// Part is the folder of a release that has what it wrote, and the name of the file, with
-	// .json behind it.
+	// Part is the folder of a release in which the file is kept, and the name of the file without
+	// .json.
 	Part string
 }
 
@@ -54,10 +54,10 @@ func (w Writer) frozen(t *testing.T) []string {
 	return files
 }
 
-// tagOf is the release that a frozen file is of.
+// tagOf returns the release of a frozen file.
 func tagOf(file string) string { return filepath.Base(filepath.Dir(filepath.Dir(file))) }
 
-// root is the folder of the module.
+// root returns the folder of the module.
 func root(t *testing.T) string {
 	t.Helper()
 	dir, err := os.Getwd()
@@ -73,9 +73,9 @@ func root(t *testing.T) string {
 	}
 }
 
-// Built calls read with the file of each older build: of the last commit that is not the
-// one under test, and of each release whose tag is in the repository. The last commit is
-// skipped if it has no such test yet.
+// Built calls read with the file of each older build: of the last commit before the code under
+// test, and of each release whose tag is in the repository. It skips the last commit if that does
+// not have the test yet.
 func (w Writer) Built(t *testing.T, read func(t *testing.T, file string)) {
 	t.Helper()
 	repo, err := openRepository(t.Context(), root(t))
@@ -114,7 +114,7 @@ func (w Writer) Built(t *testing.T, read func(t *testing.T, file string)) {
 
 var errNoWriter = errors.New("handover: the build does not write its state")
 
-// build lets the test of a commit write its file.
+// build builds the test of a commit and runs it, so that it writes its file.
 func (w Writer) build(t *testing.T, repo repository, ref string) (file string, err error) {
 	t.Helper()
 	tree := t.TempDir()

@@ -16,16 +16,16 @@ import (
 
 const ourModule = "module github.com/beamagents/beamagents-go"
 
-// A repository is the git repository that this module is developed in. Nothing here writes
-// to it: it may belong to whoever runs the tests.
+// A repository is the git repository in which this module is developed. This package does not
+// write to it, because it may belong to whoever runs the tests.
 type repository struct {
-	ctx  context.Context //nolint:containedctx // of the test that the repository is opened for
+	ctx  context.Context //nolint:containedctx // the context of the test that opens the repository
 	root string
 }
 
-// openRepository returns the repository whose top folder is root. The error says why there
-// is none: no git, no repository or no commit, a copy of this module inside somebody else's
-// repository, or another project.
+// openRepository returns the repository whose top folder is root. It returns an error if git, the
+// repository or a commit is missing, if the module is a copy inside another repository, or if the
+// repository is another project.
 func openRepository(ctx context.Context, root string) (repository, error) {
 	r := repository{ctx, root}
 	prefix, err := r.git("rev-parse", "--show-prefix")
@@ -42,7 +42,8 @@ func openRepository(ctx context.Context, root string) (repository, error) {
 	if !slices.Contains(strings.Split(mod, "\n"), ourModule) {
 		return r, errors.New("the last commit is of another project")
 	}
-	// What git says is nothing that the cache of go test knows of; these files are.
+	// The cache of go test does not know what git returns, but it knows which files a test reads.
+	// So read the files that change.
 	for _, name := range []string{"HEAD", "logs/HEAD", "packed-refs", "refs/tags"} {
 		path, err := r.git("rev-parse", "--path-format=absolute", "--git-path", name)
 		if err != nil {
@@ -64,8 +65,8 @@ func (r repository) git(args ...string) (string, error) {
 
 func (r repository) run(stdout io.Writer, args ...string) error {
 	var stderr bytes.Buffer
-	cmd := exec.CommandContext(r.ctx, "git", append([]string{"-c", "safe.directory=*"}, args...)...) //nolint:gosec // names of refs and files
-	// Git tells its hooks by variables which repository they work on, which is not this one.
+	cmd := exec.CommandContext(r.ctx, "git", append([]string{"-c", "safe.directory=*"}, args...)...) //nolint:gosec // the arguments are names of refs and files
+	// Within a git hook, these variables name the repository of the hook, which is another one.
 	cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "GIT_") })
 	cmd.Env = append(cmd.Env, "GIT_OPTIONAL_LOCKS=0") // git status would refresh the index
 	cmd.Dir, cmd.Stdout, cmd.Stderr = r.root, stdout, &stderr
@@ -75,8 +76,9 @@ func (r repository) run(stdout io.Writer, args ...string) error {
 	return nil
 }
 
-// base is the last commit that is not the code under test: the last one if the code has
-// changed since, else the one before. Where the last one is the only one, it is that.
+// base returns the last commit before the code under test: the last commit if the code has
+// changed since, and otherwise the commit before it. If there is only one commit, base returns
+// that.
 func (r repository) base() (string, error) {
 	changed, err := r.git("status", "--porcelain", "--", "go.mod", "pkg", "proto")
 	if err != nil {
@@ -108,7 +110,7 @@ func (r repository) export(commit, dir string) error {
 		} else if err != nil {
 			return err
 		}
-		if h.Typeflag != tar.TypeReg { // folders, which the files name, too
+		if h.Typeflag != tar.TypeReg { // the names of files contain the folders
 			continue
 		}
 		b, err := io.ReadAll(files)

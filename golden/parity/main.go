@@ -1,19 +1,19 @@
-// Parity freezes what the protobuf runtimes of other languages write: the programs in
-// python and java, beside it, encode every golden value, and this one adds their files
-// to golden/v1/<language>. Run all with `make parity`.
+// Parity freezes the encodings of the protobuf runtimes of other languages. The programs in the
+// folders python and java encode every golden value, and this program adds their files to
+// golden/v1/<language>. `make parity` runs all of them.
 //
 // # Behaviour
 //
 //	go run ./golden/parity DIR
 //
-// DIR holds a folder for each language that was run. Names of new files are printed.
-// Where a frozen file would change or go, nothing of that language is written and the
-// exit status is 1.
+// DIR holds a folder for each language that was run. The program prints the names of new files.
+// If a frozen file would change or be deleted, it writes nothing for that language, and the exit
+// status is 1.
 //
 // # Limits
 //
-// It compares a language with its own frozen files. A test of package golden compares
-// those with our encoding, wherever there is Go.
+// It compares a language with the frozen files of that language. A test of package golden
+// compares these with our own encoding; it runs wherever Go runs.
 package main
 
 import (

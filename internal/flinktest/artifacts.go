@@ -15,21 +15,21 @@ import (
 	"strconv"
 )
 
-// DefaultPOM is the pom of the versions that are tested by default.
+// DefaultPOM is the pom with the versions that are tested by default.
 //
 //go:embed pom.xml
 var DefaultPOM []byte
 
-// jarFolder is where the jars of a pom are. The job server uploads each jar of its class
-// path with each job, unless its path has this text: Flink has these jars already.
+// jarFolder is the folder for the jars of a pom. The job server uploads each jar of its class
+// path with each job, unless its path contains this text. Flink has these jars already.
 const jarFolder = "gradle/wrapper"
 
-// shadedHarness matches a jar that holds an older core of Beam beside its own classes, which
+// shadedHarness matches a jar that contains an older core of Beam besides its own classes. It
 // breaks stateful DoFns (NoSuchMethodError DoFnRunners.simpleRunner).
 var shadedHarness = regexp.MustCompile(`^beam-sdks-java-harness-.*\.jar$`)
 
-// artifacts returns the folder of the jars that a pom names. Maven copies them into
-// out/flink/<hash of the pom> the first time.
+// artifacts returns the folder with the jars of a pom. At the first call Maven copies them into
+// out/flink/<hash of the pom>.
 func artifacts(ctx context.Context, root string, pom []byte) (string, error) {
 	sum := sha256.Sum256(pom)
 	dir := filepath.Join(root, "out", "flink", hex.EncodeToString(sum[:6]))
@@ -58,7 +58,7 @@ func artifacts(ctx context.Context, root string, pom []byte) (string, error) {
 	if err := removeShadedHarness(filepath.Join(tmp, filepath.FromSlash(jarFolder))); err != nil {
 		return "", err
 	}
-	// Another process may have been faster.
+	// Another process may have copied them meanwhile.
 	if err := os.Rename(tmp, dir); err != nil && !errors.Is(err, fs.ErrExist) {
 		return "", err
 	}
@@ -80,7 +80,7 @@ func removeShadedHarness(dir string) error {
 
 var javaVersion = regexp.MustCompile(`version "(\d+)`)
 
-// checkJava finds out whether java can run Flink.
+// checkJava returns an error if java cannot run Flink.
 func checkJava(ctx context.Context) error {
 	out, err := exec.CommandContext(ctx, "java", "-version").CombinedOutput()
 	if err != nil {
@@ -88,7 +88,7 @@ func checkJava(ctx context.Context) error {
 	}
 	m := javaVersion.FindSubmatch(out)
 	if m == nil {
-		return fmt.Errorf("java -version says %q; install Java 17", out)
+		return fmt.Errorf("java -version prints %q: install Java 17", out)
 	}
 	if version, err := strconv.Atoi(string(m[1])); err != nil || version != 17 {
 		return fmt.Errorf("java is of version %s; Flink and Beam's job server run on Java 17", m[1])
@@ -96,7 +96,7 @@ func checkJava(ctx context.Context) error {
 	return nil
 }
 
-// moduleRoot is the folder of go.mod, above the working folder.
+// moduleRoot returns the folder of go.mod, above the working folder.
 func moduleRoot() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {

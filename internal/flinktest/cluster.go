@@ -12,11 +12,11 @@ import (
 	"time"
 )
 
-// slots is the number of task slots of a task manager: the sum of the parallelisms of the
-// jobs that can run at once.
+// slots is the number of task slots of a task manager. It bounds the sum of the parallelisms of
+// the jobs that run at the same time.
 const slots = 6
 
-// startLimit is how long a process may take until it answers.
+// startLimit is how long a process may take to answer after its start.
 const startLimit = 3 * time.Minute
 
 // Cluster is a running Flink cluster with a job server of Beam.
@@ -25,7 +25,7 @@ type Cluster struct {
 	Endpoint string
 	// REST is Flink's REST API.
 	REST REST
-	// Dir has the logs of the processes, and what jobs store: checkpoints, savepoints.
+	// Dir has the logs of the processes, and what jobs store: checkpoints and savepoints.
 	Dir string
 
 	lib, conf  string
@@ -34,12 +34,12 @@ type Cluster struct {
 
 	mu           sync.Mutex
 	taskManagers []*process
-	started      int // task managers, ever
+	started      int // task managers started so far
 }
 
-// Start starts a job manager, a task manager and a job server from the artifacts of a pom.
-// A port may be taken before a process has it, and a machine may be busy, so that the start
-// is tried twice.
+// Start starts a job manager, a task manager and a job server from the artifacts of a pom. It
+// tries twice, because another process may take a free port first, and because the machine may be
+// busy.
 func Start(ctx context.Context, pom []byte) (*Cluster, error) {
 	if err := checkJava(ctx); err != nil {
 		return nil, err
@@ -85,7 +85,7 @@ func start(ctx context.Context, root, lib string) (_ *Cluster, err error) {
 	if c.jobManager, err = c.java("jobmanager", 512, "org.apache.flink.runtime.entrypoint.StandaloneSessionClusterEntrypoint", "--configDir", c.conf); err != nil {
 		return nil, err
 	}
-	// The artifacts of jobs go to the folder of the cluster, not to the machine's /tmp.
+	// Keep the artifacts of jobs in the folder of the cluster instead of /tmp.
 	if c.jobServer, err = c.java("jobserver", 512, "org.apache.beam.runners.flink.FlinkJobServerDriver",
 		"--job-host=127.0.0.1", fmt.Sprintf("--job-port=%d", ports[2]), fmt.Sprintf("--artifact-port=%d", ports[3]),
 		fmt.Sprintf("--expansion-port=%d", ports[4]), fmt.Sprintf("--flink-master=127.0.0.1:%d", ports[1]),
@@ -134,8 +134,8 @@ func (c *Cluster) await(ctx context.Context, what string, p *process, ready func
 	}
 }
 
-// configure writes Flink's configuration file. The checkpoint options of a job are not in
-// it: Beam would not know of them.
+// configure writes Flink's configuration file. It does not set the checkpoint options of a job
+// there, because Beam would not know them.
 func (c *Cluster) configure(rpc, rest int) error {
 	if err := os.MkdirAll(c.conf, 0o755); err != nil {
 		return err
@@ -161,10 +161,10 @@ func (c *Cluster) configure(rpc, rest int) error {
 		"taskmanager.memory.jvm-metaspace.size: 256m",
 		"taskmanager.memory.jvm-overhead.min: 192m",
 		"taskmanager.memory.jvm-overhead.max: 192m",
-		// A killed task manager is missed after 12 s in place of 50.
+		// Notice a killed task manager after 12 s instead of 50.
 		"heartbeat.interval: 2000",
 		"heartbeat.timeout: 12000",
-		// On a busy machine the default of 10 s is too short.
+		// The default of 10 s is too short on a busy machine.
 		"pekko.startup-timeout: 2 min",
 		"pekko.ask.timeout: 60 s",
 		"classloader.resolve-order: parent-first",
@@ -182,13 +182,13 @@ func (c *Cluster) configure(rpc, rest int) error {
 
 func fileURL(path string) string { return "file://" + filepath.ToSlash(path) }
 
-// opened are the packages of Java that Flink and Beam look into.
+// opened are the Java packages that Flink and Beam access by reflection.
 var opened = []string{
 	"java.lang", "java.lang.reflect", "java.util", "java.util.concurrent", "java.util.concurrent.atomic",
 	"java.util.concurrent.locks", "java.net", "java.io", "java.nio", "java.text", "java.time", "sun.nio.ch",
 }
 
-// java starts a class with a heap of so many MiB.
+// java starts a class with a heap of the given size in MiB.
 func (c *Cluster) java(name string, heap int, class string, args ...string) (*process, error) {
 	flags := []string{
 		fmt.Sprintf("-Xmx%dm", heap), "-Xms64m", "-XX:+UseSerialGC", "-XX:MaxMetaspaceSize=256m", "-XX:TieredStopAtLevel=1",
@@ -214,8 +214,8 @@ func (c *Cluster) StartTaskManager() error {
 	return err
 }
 
-// KillTaskManager kills the oldest task manager at once (SIGKILL), with the workers that it
-// has started (the environment PROCESS), as a machine does that fails.
+// KillTaskManager kills the oldest task manager with SIGKILL, and the workers that it has started
+// (the environment PROCESS), as when a machine fails.
 func (c *Cluster) KillTaskManager() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -227,7 +227,7 @@ func (c *Cluster) KillTaskManager() error {
 	return nil
 }
 
-// TaskManagerPIDs are the process ids of the task managers, which are those of their
+// TaskManagerPIDs returns the process ids of the task managers, which are also the ids of their
 // process groups.
 func (c *Cluster) TaskManagerPIDs() []int {
 	c.mu.Lock()
@@ -239,7 +239,7 @@ func (c *Cluster) TaskManagerPIDs() []int {
 	return pids
 }
 
-// Logs are the last lines of the log of each process.
+// Logs returns the last lines of the log of each process.
 func (c *Cluster) Logs(lines int) string {
 	var text strings.Builder
 	for _, p := range c.processes() {
@@ -265,7 +265,7 @@ func (c *Cluster) kill() {
 	}
 }
 
-// Stop ends all processes. It removes Dir, unless its logs are to be kept.
+// Stop ends all processes. It removes Dir, unless keep is true.
 func (c *Cluster) Stop(keep bool) error {
 	c.kill()
 	if keep {
@@ -274,14 +274,14 @@ func (c *Cluster) Stop(keep bool) error {
 	return os.RemoveAll(c.Dir)
 }
 
-// freePorts are ports of the loopback interface that nobody listens on.
+// freePorts returns free ports of the loopback interface.
 func freePorts(ctx context.Context, n int) (ports []int, err error) {
 	for range n {
 		l, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 		if err != nil {
 			return nil, err
 		}
-		defer func() { _ = l.Close() }() // at the end, so that no port comes twice
+		defer func() { _ = l.Close() }() // at the end, so that the same port is not returned twice
 		ports = append(ports, l.Addr().(*net.TCPAddr).Port)
 	}
 	return ports, nil

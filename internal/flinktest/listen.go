@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// Listens are the addresses on which a process takes TCP connections, as /proc tells them.
+// Listens returns the addresses on which a process accepts TCP connections, from /proc.
 func Listens(pid int) (found []netip.AddrPort, err error) {
 	dir := fmt.Sprintf("/proc/%d", pid)
 	files, err := os.ReadDir(filepath.Join(dir, "fd"))
@@ -22,7 +22,7 @@ func Listens(pid int) (found []netip.AddrPort, err error) {
 	for _, f := range files {
 		target, err := os.Readlink(filepath.Join(dir, "fd", f.Name()))
 		if err != nil {
-			continue // it is closed
+			continue // closed meanwhile
 		}
 		if inode, ok := strings.CutPrefix(target, "socket:["); ok {
 			sockets = append(sockets, strings.TrimSuffix(inode, "]"))
@@ -49,7 +49,7 @@ func Listens(pid int) (found []netip.AddrPort, err error) {
 	return found, nil
 }
 
-// kernelAddress reads the kernel's form of an address: words of 4 bytes in the order of the
+// kernelAddress parses the kernel's form of an address: words of 4 bytes in the byte order of the
 // machine, and the port.
 func kernelAddress(text string) (netip.AddrPort, error) {
 	words, port, _ := strings.Cut(text, ":")
@@ -63,7 +63,7 @@ func kernelAddress(text string) (netip.AddrPort, error) {
 	p, err := hex.DecodeString(port)
 	addr, ok := netip.AddrFromSlice(ip)
 	if err != nil || !ok || len(p) != 2 {
-		return netip.AddrPort{}, fmt.Errorf("%q is no address of /proc/net/tcp", text)
+		return netip.AddrPort{}, fmt.Errorf("%q is not an address of /proc/net/tcp", text)
 	}
 	return netip.AddrPortFrom(addr.Unmap(), binary.BigEndian.Uint16(p)), nil
 }

@@ -9,7 +9,7 @@ import (
 
 var running *Cluster
 
-// POM is the pom that the environment variable FLINKTEST_POM names, or DefaultPOM.
+// POM returns the pom that the environment variable FLINKTEST_POM names, or DefaultPOM.
 func POM() ([]byte, error) {
 	if name := os.Getenv("FLINKTEST_POM"); name != "" {
 		return os.ReadFile(name)
@@ -17,8 +17,8 @@ func POM() ([]byte, error) {
 	return DefaultPOM, nil
 }
 
-// Main runs the tests of a package with a cluster of POM, and returns their exit status,
-// for TestMain. If a test fails the logs are kept, and their ends are printed.
+// Main is for TestMain. It runs the tests of a package with a cluster of POM, and returns their
+// exit status. If a test fails, Main keeps the logs and prints their ends.
 func Main(m *testing.M) int {
 	pom, err := POM()
 	if err != nil {
@@ -41,5 +41,5 @@ func Main(m *testing.M) int {
 	return status
 }
 
-// Running is the cluster that Main has started.
+// Running returns the cluster that Main has started.
 func Running() *Cluster { return running }

@@ -12,7 +12,7 @@ import (
 	"syscall"
 )
 
-// process is a child process with a process group of its own, and a log.
+// process is a child process with its own process group and log.
 type process struct {
 	name string
 	log  string
@@ -20,8 +20,8 @@ type process struct {
 	done chan struct{} // closed when the process has ended
 }
 
-// starts has the processes that a thread is to start. The kernel kills a child with
-// Pdeathsig when the thread that started it ends, so one thread starts all, and stays.
+// starts takes functions that start processes. The kernel kills a child with Pdeathsig when the
+// thread that started it ends, so one thread starts all of them and stays alive.
 var starts = sync.OnceValue(func() chan<- func() {
 	ch := make(chan func())
 	go func() {
@@ -33,7 +33,7 @@ var starts = sync.OnceValue(func() chan<- func() {
 	return ch
 })
 
-// startProcess starts a process that does not survive this one.
+// startProcess starts a process that ends when this process ends.
 func startProcess(dir, name, path string, args ...string) (*process, error) {
 	p := &process{name: name, log: filepath.Join(dir, name+".log"), cmd: exec.Command(path, args...), done: make(chan struct{})} //nolint:gosec,noctx // java; Stop ends it
 	log, err := os.OpenFile(p.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
@@ -55,7 +55,7 @@ func startProcess(dir, name, path string, args ...string) (*process, error) {
 	return p, nil
 }
 
-// ended says whether the process has ended by itself or by a signal.
+// ended reports whether the process has ended.
 func (p *process) ended() bool {
 	select {
 	case <-p.done:
@@ -65,7 +65,7 @@ func (p *process) ended() bool {
 	}
 }
 
-// killGroup ends the process and all that it has started.
+// killGroup kills the process and all processes that it has started.
 func (p *process) killGroup() {
 	if err := syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
 		_ = p.cmd.Process.Kill()
@@ -73,7 +73,7 @@ func (p *process) killGroup() {
 	<-p.done
 }
 
-// tailLog is the end of the log.
+// tailLog returns the end of the log.
 func (p *process) tailLog(lines int) string {
 	content, err := os.ReadFile(p.log)
 	if err != nil {

@@ -16,11 +16,11 @@ import (
 // REST is the URL of Flink's REST API.
 type REST string
 
-// pollEvery is how long a wait sleeps between two looks.
+// pollEvery is the time between two requests of a wait.
 const pollEvery = 100 * time.Millisecond
 
-// do sends a request and decodes the answer. The answer to a status of 400 and above is an
-// error with the message of Flink.
+// do sends a request and decodes the answer. For a status of 400 or above it returns an error
+// with the message of Flink.
 func (r REST) do(ctx context.Context, method, path string, body, answer any) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
@@ -58,7 +58,7 @@ func (r REST) do(ctx context.Context, method, path string, body, answer any) err
 	return nil
 }
 
-// taskManagers is the number of task managers that have registered.
+// taskManagers returns the number of registered task managers.
 func (r REST) taskManagers(ctx context.Context) (int, error) {
 	var answer struct{ Taskmanagers int }
 	err := r.do(ctx, http.MethodGet, "/overview", nil, &answer)
@@ -71,22 +71,22 @@ type Job struct {
 	Name      string `json:"name"`
 	State     string `json:"state"`
 	StartTime int64  `json:"start-time"` // ms since the epoch
-	Duration  int64  `json:"duration"`   // ms, up to now or to its end
+	Duration  int64  `json:"duration"`   // ms, until now or until its end
 }
 
-// Ended says whether the job has come to an end, a good or a bad one.
+// Ended reports whether the job has ended, successfully or not.
 func (j Job) Ended() bool {
 	return slices.Contains([]string{"FINISHED", "FAILED", "CANCELED", "SUSPENDED"}, j.State)
 }
 
-// Jobs are all jobs that the cluster knows.
+// Jobs returns all jobs that the cluster knows.
 func (r REST) Jobs(ctx context.Context) ([]Job, error) {
 	var answer struct{ Jobs []Job }
 	err := r.do(ctx, http.MethodGet, "/jobs/overview", nil, &answer)
 	return answer.Jobs, err
 }
 
-// Find is the job of a name that started last. It waits for it.
+// Find waits for a job with a name, and returns the one that started last.
 func (r REST) Find(ctx context.Context, name string) (Job, error) {
 	return wait(ctx, "a job of the name "+name, func() (found Job, ok bool, err error) {
 		jobs, err := r.Jobs(ctx)
@@ -99,7 +99,7 @@ func (r REST) Find(ctx context.Context, name string) (Job, error) {
 	})
 }
 
-// Job is the job of an id.
+// Job returns the job with an id.
 func (r REST) Job(ctx context.Context, id string) (Job, error) {
 	var j Job
 	err := r.do(ctx, http.MethodGet, "/jobs/"+id, nil, &j)
@@ -136,7 +136,7 @@ func (r REST) WaitRunning(ctx context.Context, id string) error {
 	return err
 }
 
-// Exceptions are the texts of the failures of a job, the last one first.
+// Exceptions returns the texts of a job's failures, the latest one first.
 func (r REST) Exceptions(ctx context.Context, id string) ([]string, error) {
 	var answer struct {
 		ExceptionHistory struct {
@@ -151,7 +151,7 @@ func (r REST) Exceptions(ctx context.Context, id string) ([]string, error) {
 	return texts, err
 }
 
-// Checkpoints are the counts of the checkpoints of a job.
+// Checkpoints has the counts of a job's checkpoints.
 type Checkpoints struct {
 	Counts struct {
 		Completed, Failed, Restored, InProgress int
@@ -168,13 +168,13 @@ type Checkpoints struct {
 	}
 }
 
-// Checkpoints are the checkpoints of a job.
+// Checkpoints returns the checkpoints of a job.
 func (r REST) Checkpoints(ctx context.Context, id string) (c Checkpoints, err error) {
 	err = r.do(ctx, http.MethodGet, "/jobs/"+id+"/checkpoints", nil, &c)
 	return c, err
 }
 
-// WaitCheckpoints waits until more checkpoints of a job have completed.
+// WaitCheckpoints waits until so many more checkpoints of a job have completed.
 func (r REST) WaitCheckpoints(ctx context.Context, id string, more int) error {
 	first := -1
 	_, err := wait(ctx, fmt.Sprintf("%d checkpoints of job %s", more, id), func() (struct{}, bool, error) {
@@ -187,7 +187,7 @@ func (r REST) WaitCheckpoints(ctx context.Context, id string, more int) error {
 	return err
 }
 
-// Parallelisms are the names and parallelisms of the vertices of a job.
+// Parallelisms returns the parallelism of each vertex of a job, by name.
 func (r REST) Parallelisms(ctx context.Context, id string) (map[string]int, error) {
 	var answer struct {
 		Vertices []struct {
@@ -203,8 +203,8 @@ func (r REST) Parallelisms(ctx context.Context, id string) (map[string]int, erro
 	return all, err
 }
 
-// StopWithSavepoint ends a job with a savepoint and returns its path. Timers that are
-// pending stay in the savepoint.
+// StopWithSavepoint ends a job with a savepoint and returns the path of the savepoint. The
+// savepoint contains pending timers.
 func (r REST) StopWithSavepoint(ctx context.Context, id string) (string, error) {
 	var trigger struct {
 		RequestID string `json:"request-id"`
@@ -235,7 +235,7 @@ func (r REST) StopWithSavepoint(ctx context.Context, id string) (string, error) 
 	})
 }
 
-// Cancel ends a job, and waits until it has ended.
+// Cancel cancels a job and waits until it has ended.
 func (r REST) Cancel(ctx context.Context, id string) error {
 	if err := r.do(ctx, http.MethodPatch, "/jobs/"+id+"?mode=cancel", nil, nil); err != nil {
 		return err
@@ -244,7 +244,7 @@ func (r REST) Cancel(ctx context.Context, id string) error {
 	return err
 }
 
-// wait looks until it has found something or looking fails.
+// wait calls look until it has found something or returns an error.
 func wait[T any](ctx context.Context, what string, look func() (T, bool, error)) (T, error) {
 	for {
 		found, ok, err := look()

@@ -16,23 +16,23 @@ import (
 	"github.com/beamagents/beamagents-go/pkg/canonjson"
 )
 
-// unknownMember holds the unknown fields of a message: their whole bytes, tags
-// included, in hex. No field can have that name.
+// unknownMember holds the unknown fields of a message: their complete bytes, with tags, in
+// hexadecimal. A field cannot have this name.
 const unknownMember = "@unknown"
 
-// keyMember holds an entity key as text in the readable form. The schema has no field of
-// that name with an entity_key beside it.
+// keyMember holds an entity key that is text, in the readable form. In the schema, a message with
+// an entity_key has no field of this name.
 const keyMember = "key"
 
 const keyField = "entity_key"
 
-// Append appends m as compact JSON: protobuf's JSON mapping with the field names of the
-// schema, in order of number, and @unknown last. Fields that are not set are left out.
-// Text in m must be UTF-8, as it is in whatever proto.Unmarshal takes.
+// Append appends m as compact JSON: protobuf's JSON mapping with the field names of the schema,
+// ordered by field number, with @unknown at the end. Unset fields are left out. Text in m must be
+// UTF-8, as in every message that proto.Unmarshal returns.
 func Append(b []byte, m protoreflect.Message) []byte { return writer{}.message(b, m) }
 
-// AppendReadable is [Append] in the readable form. In place of text that is not UTF-8, which
-// no decoder yields, it writes U+FFFD.
+// AppendReadable is [Append] in the readable form. It writes U+FFFD for invalid UTF-8, which a
+// decoded message does not contain.
 func AppendReadable(b []byte, m protoreflect.Message) []byte {
 	return writer{readable: true}.message(b, m)
 }
@@ -100,7 +100,8 @@ func (w writer) field(b []byte, fd protoreflect.FieldDescriptor, v protoreflect.
 	}
 }
 
-// singular knows the kinds of the schema; a test holds the schema to them.
+// singular handles the kinds of fields that the schema uses. A test checks that it knows all of
+// them.
 func (w writer) singular(b []byte, fd protoreflect.FieldDescriptor, v protoreflect.Value) []byte {
 	switch fd.Kind() {
 	case protoreflect.MessageKind:
@@ -141,8 +142,8 @@ func (w writer) text(b []byte, text string) []byte {
 	return b
 }
 
-// mayHoldJSON reports whether the readable form shows JSON in a field as what it is: in
-// each field of bytes, and in the two texts that are always JSON when we write them.
+// mayHoldJSON reports whether the readable form shows JSON in a field directly: in each bytes
+// field, and in the two string fields that are always JSON when we write them.
 func mayHoldJSON(fd protoreflect.FieldDescriptor) bool {
 	switch fd.FullName() {
 	case "beam_agents.v1.ActivationErrorRecord.detail", "beam_agents.v1.ToolIntent.args_json":
@@ -151,8 +152,8 @@ func mayHoldJSON(fd protoreflect.FieldDescriptor) bool {
 	return fd.Kind() == protoreflect.BytesKind
 }
 
-// isContainer reports whether b is a JSON object or array that can stand in a line as it
-// is and be read back to the byte. Other JSON values could pass for base64.
+// isContainer reports whether b is a JSON object or array that can be written into a line as it
+// is and read back without a change. Other JSON values could be mistaken for base64.
 func isContainer(b []byte) bool {
 	if len(b) < 2 || b[0] != '{' && b[0] != '[' || b[len(b)-1] != b[0]+2 || bytes.ContainsAny(b, "\r\n") {
 		return false

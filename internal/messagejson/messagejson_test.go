@@ -76,11 +76,11 @@ func event(text string) *pb.AgentEnvelope {
 
 func TestReadReadableRefuses(t *testing.T) {
 	for text, want := range map[string]string{
-		`{"key":"a","entity_key":"YQ=="}`:  "entity_key: a member is there twice",
-		`{"entityKey":"YQ==","key":"a"}`:   "key: a member is there twice",
+		`{"key":"a","entity_key":"YQ=="}`:  "entity_key: a member occurs twice",
+		`{"entityKey":"YQ==","key":"a"}`:   "key: a member occurs twice",
 		`{"key":7}`:                        "key: a number that does not fit, want a text",
 		`{"key":{"text":"a"}}`:             "key: an object, want a text",
-		`{"external_event":{"a":1,"a":2}}`: "external_event: a member is there twice",
+		`{"external_event":{"a":1,"a":2}}`: "external_event: a member occurs twice",
 		`{"external_event":7}`:             "external_event: a number that does not fit, want bytes in base64",
 		`{"external_event":{`:              "external_event: the JSON is cut short",
 	} {

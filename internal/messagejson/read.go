@@ -15,10 +15,10 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// Error says where in a JSON document its fault is.
+// Error says where the fault in a JSON document is.
 type Error struct {
-	Offset int64  // in bytes
-	Path   string // the member, "" at the top; on one line whatever its name is
+	Offset int64  // offset in bytes
+	Path   string // the member, or "" at the top; always one line
 	Reason string
 }
 
@@ -29,14 +29,14 @@ func (e *Error) Error() string {
 	return e.Path + ": " + e.Reason
 }
 
-// Read sets in m what text, one JSON object, holds: all that [Append] writes, and beyond
-// it what protobuf's JSON mapping allows for these types: lowerCamelCase names, integers
+// Read decodes text, one JSON object, into m. It accepts everything that [Append] writes. It also
+// accepts what protobuf's JSON mapping allows for these types: names in lowerCamelCase, integers
 // with and without quotes, also as 7.0 or 1e3, base64 of either alphabet with and without
-// padding, null for an absent member. Unlike protojson it refuses line breaks in base64.
-// The error is an *[Error].
+// padding, and null for an absent member. Unlike protojson it refuses line breaks in base64. The
+// error is an *[Error].
 func Read(text []byte, m protoreflect.Message) error { return read(text, m, false) }
 
-// ReadReadable is [Read] for text in either form.
+// ReadReadable is [Read] for both forms.
 func ReadReadable(text []byte, m protoreflect.Message) error { return read(text, m, true) }
 
 func read(text []byte, m protoreflect.Message, readable bool) error {
@@ -52,8 +52,8 @@ func read(text []byte, m protoreflect.Message, readable bool) error {
 	return nil
 }
 
-// memberPath is the path of a member. A name that is more than letters, digits and
-// underscores is quoted: it could pass for another report, or for a longer path.
+// memberPath returns the path of a member. A name with other characters than letters, digits and
+// underscores is quoted, because it could look like another report or a longer path.
 func memberPath(path, name string) string {
 	plain := name != ""
 	for _, c := range []byte(strings.TrimPrefix(name, "@")) {
@@ -77,18 +77,18 @@ func (r *reader) fault(path, format string, args ...any) error {
 	return &Error{Offset: r.dec.InputOffset(), Path: path, Reason: fmt.Sprintf(format, args...)}
 }
 
-// syntax turns an error of the decoder into ours, which has a path.
+// syntax converts an error of the decoder into an Error with a path.
 func (r *reader) syntax(path string, err error) error {
 	var syntactic *jsontext.SyntacticError
 	switch {
 	case errors.Is(err, jsontext.ErrDuplicateName):
-		return r.fault(path, "a member is there twice")
+		return r.fault(path, "a member occurs twice")
 	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
 		return r.fault(path, "the JSON is cut short")
 	case errors.As(err, &syntactic):
-		return &Error{Offset: syntactic.ByteOffset, Path: path, Reason: "no valid JSON: " + syntactic.Err.Error()}
+		return &Error{Offset: syntactic.ByteOffset, Path: path, Reason: "not valid JSON: " + syntactic.Err.Error()}
 	}
-	return r.fault(path, "no valid JSON")
+	return r.fault(path, "not valid JSON")
 }
 
 // open reads the beginning of an object or array.
@@ -153,7 +153,7 @@ func (r *reader) message(path string, m protoreflect.Message) error {
 			return r.fault(at, "%s has no such field", m.Descriptor().Name())
 		}
 		if seen[fd.Number()] {
-			return r.fault(at, "a member is there twice")
+			return r.fault(at, "a member occurs twice")
 		}
 		seen[fd.Number()] = true
 		if null, err := r.skipNull(at); null || err != nil {
@@ -231,7 +231,7 @@ func (r *reader) key(path string, m protoreflect.Message, fd protoreflect.FieldD
 	return nil
 }
 
-// container reads an object or array as the bytes or the text that hold it.
+// container reads an object or array as the text or bytes of a field.
 func (r *reader) container(path string, fd protoreflect.FieldDescriptor) (v protoreflect.Value, err error) {
 	raw, err := r.dec.ReadValue()
 	switch {
@@ -298,8 +298,8 @@ func (r *reader) unknown(path string, m protoreflect.Message) error {
 	return nil
 }
 
-// wholeNumber is the JSON number that text is, without fraction and exponent; "" if text
-// is none, or if the number is not whole or above all integers.
+// wholeNumber returns the JSON number in text without fraction and exponent. It returns "" if
+// text is not a number, or if the number is not whole or is too large for all integer types.
 func wholeNumber(text string) string {
 	number := jsontext.Value(text)
 	if strings.TrimSpace(text) != text || number.Kind() != '0' || !number.IsValid() {
@@ -330,9 +330,9 @@ func wholeNumber(text string) string {
 	return significant + strings.Repeat("0", zeros)
 }
 
-// fromBase64 takes either alphabet, with and without padding.
+// fromBase64 decodes either alphabet, with and without padding.
 func fromBase64(text string) ([]byte, error) {
-	if strings.ContainsAny(text, "\r\n") { // which package base64 passes over
+	if strings.ContainsAny(text, "\r\n") { // package base64 ignores line breaks
 		return nil, errors.New("a line break")
 	}
 	encoding := base64.StdEncoding

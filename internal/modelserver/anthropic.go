@@ -28,7 +28,7 @@ func readMessages(body []byte) (Request, error) {
 		} `json:"tools"`
 	}
 	fail := func(err error) (Request, error) {
-		return Request{}, fmt.Errorf("the body is no request for a message: %w", err)
+		return Request{}, fmt.Errorf("the body is not a request for a message: %w", err)
 	}
 	if err := json.Unmarshal(body, &in); err != nil {
 		return fail(err)
@@ -68,7 +68,7 @@ func readMessages(body []byte) (Request, error) {
 	return req, nil
 }
 
-// messageBlocks are the blocks of an answer: the text, where there is one, and tool uses.
+// messageBlocks returns the blocks of an answer: the text, if any, and tool uses.
 func messageBlocks(r Reply) []object {
 	blocks := []object{}
 	if r.Text != "" {
@@ -87,8 +87,8 @@ func message(req Request, content []object, stop any, usage object) object {
 	}
 }
 
-// messageUsage counts as Anthropic does: the input is what is neither read from the cache
-// nor written to it.
+// messageUsage counts like Anthropic: the input tokens exclude tokens that are read from the
+// cache or written to it.
 func messageUsage(u Usage, output int64) object {
 	return object{
 		"input_tokens": u.Input - u.Cached - u.CacheWritten, "output_tokens": output,

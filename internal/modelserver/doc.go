@@ -11,23 +11,22 @@
 //
 // # Behaviour
 //
-// The server answers POST requests, by the end of their path: /chat/completions (OpenAI
-// chat completions), /responses (OpenAI responses) and /messages (Anthropic messages). A
-// request with "stream": true gets server-sent events, any other one gets JSON.
+// The server answers POST requests by the end of their path: /chat/completions (OpenAI chat
+// completions), /responses (OpenAI responses) and /messages (Anthropic messages). A request with
+// "stream": true gets server-sent events; any other request gets JSON.
 //
-// [Server.Reply] decides what is answered. Ids, times and token counts derive from the
-// request and its reply: equal requests with equal replies get equal bytes. The unit of
-// tokens is four bytes of text. All messages but the last count as read from the cache of
-// the provider.
+// [Server.Reply] decides the answer. Ids, times and token counts are derived from the request and
+// its reply, so equal requests with equal replies get equal bytes. A token is four bytes of text.
+// All messages except the last one count as read from the provider's cache.
 //
-// [Server.Fault] makes an answer fail: by status, latency, a slow stream, a connection that
-// is cut, a body that ends early, or one without an end.
+// [Server.Fault] makes an answer fail: with an error status, latency, a slow stream, a cut
+// connection, a body that ends early, or a body without an end.
 //
-// [Server.Calls] are the requests so far, with their headers and bodies.
+// [Server.Calls] returns the requests so far, with their headers and bodies.
 //
 // # Limits
 //
-// A request body has at most 64 MiB. The server keeps all requests until [Server.Forget].
-// Any credentials are accepted. Of messages, texts, tool calls and tool results are
-// understood; images and other parts count as empty text.
+// A request body has at most 64 MiB. The server keeps all requests until [Server.Forget]. It
+// accepts any credentials. It understands texts, tool calls and tool results in messages; images
+// and other parts count as empty text.
 package modelserver

@@ -8,29 +8,29 @@ import (
 	"time"
 )
 
-// Fault is how an answer fails.
+// Fault says how an answer fails. The zero value does not fail.
 type Fault struct {
-	// Status, if it is not 0, is answered with an error in the form of the API.
+	// Status, if not 0, is the status of an error answer in the form of the API.
 	Status int
-	// RetryAfter is the header of that name, if it is not "".
+	// RetryAfter, if not "", is the header Retry-After.
 	RetryAfter string
 	// Latency passes before the answer begins.
 	Latency time.Duration
-	// Pause passes before each event of a stream but the first.
+	// Pause passes before each event of a stream except the first.
 	Pause time.Duration
-	// Cut, if it is not 0, cuts the connection after so many bytes of the body.
+	// Cut, if not 0, cuts the connection after so many bytes of the body.
 	Cut int
-	// Truncate, if it is not 0, ends the body after so many bytes as if it were complete.
+	// Truncate, if not 0, ends the body after so many bytes, as if it were complete.
 	Truncate int
-	// Pad adds at least so many bytes to the text of the answer; -1 is no end.
+	// Pad adds at least so many bytes to the text of the answer. -1 makes the answer endless.
 	Pad int64
 }
 
 // event is a server-sent event.
 type event struct {
-	name string // "" for none
+	name string // "" if it has no name
 	data any    // a string is written as it is, everything else as JSON
-	text bool   // it carries text, which Fault.Pad multiplies
+	text bool   // the event has text, which Fault.Pad repeats
 }
 
 func (e event) bytes() []byte {
@@ -48,16 +48,16 @@ func (e event) bytes() []byte {
 	return b.Bytes()
 }
 
-// faultyWriter writes a body as a fault wants it.
+// faultyWriter writes a body with a fault.
 type faultyWriter struct {
 	w     http.ResponseWriter
-	ctx   context.Context //nolint:containedctx // of the one request that it writes for
+	ctx   context.Context //nolint:containedctx // the context of the one request that it answers
 	fault Fault
 	sent  int
 	ended bool
 }
 
-// write writes a part of the body, and reports whether the body goes on.
+// write writes a part of the body, and reports whether more of the body may follow.
 func (f *faultyWriter) write(b []byte) bool {
 	for _, limit := range []int{f.fault.Cut, f.fault.Truncate} {
 		if limit > 0 && f.sent+len(b) >= limit {
@@ -80,10 +80,10 @@ func (f *faultyWriter) flush() {
 	}
 }
 
-// filler is what padding is made of.
+// filler is the text with which Fault.Pad pads.
 var filler = bytes.Repeat([]byte("pad "), 1<<10)
 
-// padding marks in the text of a plain answer where Fault.Pad goes.
+// padding marks the place for the padding in the text of a plain answer.
 const padding = "\x00padding\x00"
 
 // plain writes a JSON body.
@@ -109,7 +109,7 @@ func (f *faultyWriter) plain(body []byte) {
 	f.write(after)
 }
 
-// stream writes events. The first one with text is repeated until the padding is reached.
+// stream writes events. It repeats the first event with text until the padding is reached.
 func (f *faultyWriter) stream(events []event) {
 	left := f.fault.Pad
 	for i, e := range events {
@@ -136,7 +136,7 @@ func (f *faultyWriter) stream(events []event) {
 	}
 }
 
-// wait waits, and reports whether the request is still there.
+// wait waits, and reports whether the request is still open.
 func wait(ctx context.Context, d time.Duration) bool {
 	if d <= 0 {
 		return ctx.Err() == nil

@@ -6,14 +6,14 @@ import (
 	"strings"
 )
 
-// created is the time of every answer, in seconds of the Unix epoch.
+// created is the time of every answer, in seconds since the Unix epoch.
 const created = 1_735_689_600
 
 // object is a JSON object.
 type object = map[string]any
 
-// text is the text of a content: a string, or a list of parts with texts. Parts of other
-// kinds have none.
+// text is the text of a content, which is a string or a list of parts. Parts of other kinds have
+// no text.
 type text string
 
 func (t *text) UnmarshalJSON(b []byte) error {
@@ -66,7 +66,7 @@ func readChat(body []byte) (Request, error) {
 		} `json:"stream_options"`
 	}
 	if err := json.Unmarshal(body, &in); err != nil {
-		return Request{}, fmt.Errorf("the body is no chat completion request: %w", err)
+		return Request{}, fmt.Errorf("the body is not a chat completion request: %w", err)
 	}
 	req := Request{Model: in.Model, Stream: in.Stream, usage: in.StreamOptions.IncludeUsage}
 	for _, m := range in.Messages {
@@ -86,7 +86,7 @@ func readChat(body []byte) (Request, error) {
 	return req, nil
 }
 
-// instruct adds to the instructions.
+// instruct appends to the instructions.
 func (r *Request) instruct(s string) {
 	if r.System != "" && s != "" {
 		r.System += "\n"
@@ -101,7 +101,7 @@ func chatUsage(u Usage) object {
 	}
 }
 
-// finish is why a chat completion ends.
+// finish returns the reason why a chat completion ends.
 func (r Reply) finish() string {
 	if len(r.ToolCalls) > 0 {
 		return "tool_calls"
@@ -162,7 +162,7 @@ func chatStream(req Request, r Reply, u Usage) (events []event) {
 	return append(events, event{data: "[DONE]"})
 }
 
-// pieces are the words of a text, each with the spaces behind it.
+// pieces splits a text into words, each with the spaces after it.
 func pieces(s string) []string {
 	words := strings.SplitAfter(s, " ")
 	if words[len(words)-1] == "" {

@@ -27,7 +27,7 @@ func readResponses(body []byte) (Request, error) {
 		} `json:"tools"`
 	}
 	fail := func(err error) (Request, error) {
-		return Request{}, fmt.Errorf("the body is no request for a response: %w", err)
+		return Request{}, fmt.Errorf("the body is not a request for a response: %w", err)
 	}
 	if err := json.Unmarshal(body, &in); err != nil {
 		return fail(err)
@@ -64,7 +64,7 @@ func readResponses(body []byte) (Request, error) {
 	return req, nil
 }
 
-// responseItems are the items of an output: a message, where there is a text, and calls.
+// responseItems returns the items of an output: a message, if there is text, and calls.
 func responseItems(req Request, r Reply) (items []object) {
 	if r.Text != "" || len(r.ToolCalls) == 0 {
 		items = append(items, object{

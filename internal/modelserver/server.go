@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// maxRequestBytes bounds the body of a request.
+// maxRequestBytes bounds the body of a request, in bytes.
 const maxRequestBytes = 64 << 20
 
 // API is a wire format.
@@ -23,28 +23,28 @@ type API string
 
 // The wire formats.
 const (
-	ChatCompletions API = "chat.completions" // of OpenAI
-	Responses       API = "responses"        // of OpenAI
-	Messages        API = "messages"         // of Anthropic
+	ChatCompletions API = "chat.completions" // OpenAI
+	Responses       API = "responses"        // OpenAI
+	Messages        API = "messages"         // Anthropic
 )
 
-// Request is what a model is asked.
+// Request is a request to a model.
 type Request struct {
 	API      API
 	Model    string
-	System   string // the instructions, those of several messages joined by a newline
+	System   string // the instructions; several are joined by newlines
 	Messages []Message
-	Tools    []string // the names of the tools that are offered, in their order
+	Tools    []string // the names of the offered tools, in order
 	Stream   bool
 
-	Index int // of all requests, from 0, in the order of their arrival
-	Nth   int // of the requests with the same path and body, from 0
+	Index int // the number of the request, from 0, in the order of arrival
+	Nth   int // the number among requests with the same path and body, from 0
 
-	id    string // hex, of path and body
-	usage bool   // a stream of chat completions ends with token counts
+	id    string // derived from path and body, hexadecimal
+	usage bool   // the request asks for token counts at the end of a stream
 }
 
-// Last returns the last message, the zero Message if there is none.
+// Last returns the last message, or the zero Message.
 func (r Request) Last() Message {
 	if len(r.Messages) == 0 {
 		return Message{}
@@ -57,33 +57,33 @@ type Message struct {
 	Role      string // user, assistant or tool
 	Text      string
 	ToolCalls []ToolCall
-	// ToolCallID is that of the call which this message, of role tool, answers.
+	// ToolCallID, for the role tool, is the id of the call that this message answers.
 	ToolCallID string
 }
 
-// ToolCall is a call that the model asks for.
+// ToolCall is a tool call of the model.
 type ToolCall struct {
-	ID        string // "" in a reply: derived from the request
+	ID        string // "" in a reply: it is derived from the request
 	Name      string
-	Arguments string // a JSON object; "" in a reply: {}
+	Arguments string // a JSON object; "" in a reply stands for {}
 }
 
-// Reply is what a model answers.
+// Reply is the answer of a model.
 type Reply struct {
 	Text      string
 	ToolCalls []ToolCall
-	Usage     *Usage // nil: derived from the request and the reply
+	Usage     *Usage // nil: it is derived from the request and the reply
 }
 
-// Usage are the tokens of a call.
+// Usage is the number of tokens of a call.
 type Usage struct {
-	Input        int64 // all of them, from the cache or not
-	Cached       int64 // of Input, read from the cache
-	CacheWritten int64 // of Input, written to the cache; only Anthropic reports them
+	Input        int64 // all input tokens, cached or not
+	Cached       int64 // the part of Input that was read from the cache
+	CacheWritten int64 // the part of Input that was written to the cache; only Anthropic reports it
 	Output       int64
 }
 
-// Call is a request as it came in.
+// Call is a request as it arrived.
 type Call struct {
 	Method, Path string
 	Header       http.Header
@@ -95,7 +95,7 @@ type Call struct {
 type Server struct {
 	// Reply answers a request. It is called from several goroutines at once.
 	Reply func(Request) Reply
-	// Fault says how the answer to a request fails. The zero Fault is none.
+	// Fault decides how the answer to a request fails.
 	Fault func(Request) Fault
 
 	mu    sync.Mutex
@@ -110,14 +110,14 @@ func (s *Server) Calls() []Call {
 	return append([]Call(nil), s.calls...)
 }
 
-// Forget forgets all requests: the next one has Index and Nth 0.
+// Forget drops all recorded requests, and restarts Index and Nth at 0.
 func (s *Server) Forget() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.calls, s.seen = nil, nil
 }
 
-// remember keeps a call, and says which one it is.
+// remember records a call and returns its numbers.
 func (s *Server) remember(c Call, id string) (index, nth int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -130,7 +130,7 @@ func (s *Server) remember(c Call, id string) (index, nth int) {
 	return index, nth
 }
 
-// wire is how an API reads requests and writes answers.
+// wire describes how an API reads requests and writes answers.
 type wire struct {
 	api    API
 	path   string // the end of the path
@@ -176,7 +176,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.answer(w, r, form, req)
 		return
 	}
-	http.Error(w, fmt.Sprintf("no model API has the path %q", r.URL.Path), http.StatusNotFound)
+	http.Error(w, fmt.Sprintf("%q is not the path of a model API", r.URL.Path), http.StatusNotFound)
 }
 
 func (s *Server) answer(w http.ResponseWriter, r *http.Request, form wire, req Request) {
@@ -208,7 +208,7 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, form wire, req R
 			c.Arguments = "{}"
 		}
 		if !json.Valid([]byte(c.Arguments)) {
-			form.fail(w, http.StatusInternalServerError, fmt.Sprintf("the reply calls %s with arguments that are no JSON: %s", c.Name, c.Arguments))
+			form.fail(w, http.StatusInternalServerError, fmt.Sprintf("the reply calls %s with arguments that are not JSON: %s", c.Name, c.Arguments))
 			return
 		}
 	}
@@ -256,7 +256,7 @@ func usageOf(req Request, reply Reply) Usage {
 		}
 	}
 	if len(req.Messages) < 2 {
-		cached = 0 // the first call of a conversation finds nothing
+		cached = 0 // the first call of a conversation has nothing in the cache
 	}
 	all := len(req.System)
 	for _, m := range req.Messages {
@@ -268,7 +268,7 @@ func usageOf(req Request, reply Reply) Usage {
 	}
 }
 
-// encode encodes what this package has made, which cannot fail.
+// encode encodes a value of this package, which cannot fail.
 func encode(v any) []byte {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
@@ -279,7 +279,7 @@ func encode(v any) []byte {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
 }
 
-// Running is a server that listens.
+// Running is a listening server.
 type Running struct {
 	URL    string // http://127.0.0.1:port, without a slash at the end
 	server *http.Server
@@ -288,7 +288,7 @@ type Running struct {
 
 // Start listens on a free port of the loopback interface.
 func (s *Server) Start() (*Running, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // a local port is there or not, at once
+	l, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // listening on a local port does not block
 	if err != nil {
 		return nil, fmt.Errorf("modelserver: %w", err)
 	}
@@ -301,7 +301,7 @@ func (s *Server) Start() (*Running, error) {
 	return r, nil
 }
 
-// Close closes the port and all connections, those with an answer under way too.
+// Close closes the port and all connections, also those with an answer in progress.
 func (r *Running) Close() error {
 	err := r.server.Close()
 	if serve := <-r.done; !errors.Is(serve, http.ErrServerClosed) {

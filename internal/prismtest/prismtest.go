@@ -2,15 +2,16 @@
 //
 // # Behaviour
 //
-// On a busy machine Prism 2.77.0 fails a job now and then, before anything of it has run: a
-// progress tick of 100 ms comes before the result of a stage that the runner executes
-// itself, and it asks a worker that such a stage does not have (docs/sdk.md). [Run] runs the
-// job again when it has failed with that text, and with no other. A test that runs a program
-// finds the text in its output with [Fault].
+// On a busy machine Prism 2.77.0 now and then fails a job before any of it has run. A progress
+// tick of 100 ms comes before the result of a stage that the runner executes itself, and Prism
+// asks the worker, which such a stage does not have (docs/sdk.md). If a job has failed with that
+// error, [Run] runs it again. It does not repeat any other failure. A test that runs a program
+// finds the error in its output with [Fault].
 //
 // # Limits
 //
-// The time limit of a run is that of the test: a context that ends would end the process.
+// The time limit of a run is that of the test. It is not a context, because a context that ends
+// would end the process.
 package prismtest
 
 import (
@@ -19,16 +20,16 @@ import (
 	"testing"
 
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
-	_ "github.com/apache/beam/sdks/v2/go/pkg/beam/runners/prism" // the runner
+	_ "github.com/apache/beam/sdks/v2/go/pkg/beam/runners/prism" // registers the runner
 )
 
-// Tries bounds how often a job is run.
+// Tries bounds how often a job runs.
 const Tries = 5
 
-// Fault reports whether text, an error or the output of a program, tells of Prism's fault.
+// Fault reports whether text, an error or the output of a program, has Prism's error.
 func Fault(text string) bool { return strings.Contains(text, "worker.(*W).NextInst") }
 
-// Execute runs a pipeline.
+// Execute runs a pipeline and returns its error.
 func Execute(p *beam.Pipeline) (beam.PipelineResult, error) {
 	for try := 1; ; try++ {
 		result, err := beam.Run(context.Background(), "prism", p)
@@ -38,7 +39,7 @@ func Execute(p *beam.Pipeline) (beam.PipelineResult, error) {
 	}
 }
 
-// Run runs a pipeline, which must succeed.
+// Run runs a pipeline and fails the test if the pipeline fails.
 func Run(t testing.TB, p *beam.Pipeline) beam.PipelineResult {
 	t.Helper()
 	result, err := Execute(p)

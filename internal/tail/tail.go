@@ -1,10 +1,10 @@
-// Package tail reads the lines of a file as an unbounded PCollection, for pipelines that are
-// to run like those of a message queue, such as the tests on Flink and a demo.
+// Package tail reads the lines of a file as an unbounded PCollection. It is for pipelines that
+// run as with a message queue, such as the tests on Flink and a demo.
 //
 // # Behaviour
 //
-// [Lines] emits the lines of a file, some at a time, and then waits for more, as tail -f
-// does. Two marker files say how far the world is:
+// [Lines] emits the lines of a file in portions, and then waits for more lines, as tail -f does.
+// Two marker files control it:
 //
 //   - While Complete is missing, lines may be appended, and the watermark stays at the
 //     beginning of time, so that no timer of event time fires.
@@ -18,9 +18,9 @@
 //
 // # Limits
 //
-// One worker at a time reads the file, which must be where that worker runs. A line that has
-// no newline yet is not read. On Flink the source emits its next lines in its next bundle,
-// and each bundle adds some 3.5 kB to a checkpoint that are never freed (apache/beam 27648).
+// One worker at a time reads the file, and the file must be on that worker. A line without a
+// newline is not read yet. On Flink the source emits its next lines in its next bundle, and each
+// bundle adds about 3.5 kB to a checkpoint that are never freed (apache/beam 27648).
 package tail
 
 import (
@@ -49,13 +49,13 @@ type Params struct {
 	File string
 	// PerBundle is how many lines are emitted at a time, at least 1; 0 is 100.
 	PerBundle int
-	// Complete is the path of a file that exists once no lines are appended any more. If it
-	// is empty none ever are.
+	// Complete is the path of a file that exists once no more lines are appended. If it is empty,
+	// lines are never appended.
 	Complete string
 	// Until is the path of a file. The source ends when it and Complete exist. It is required.
 	Until string
-	// Watermark is the event time to which the watermark moves when all lines are out, in
-	// milliseconds since the epoch. It is cut to a whole second by Flink.
+	// Watermark is the event time to which the watermark moves after the last line, in ms since
+	// the Unix epoch. Flink cuts it to a whole second.
 	Watermark int64
 }
 
@@ -74,25 +74,25 @@ func Lines(s beam.Scope, params Params) beam.PCollection {
 	return beam.ParDo(s, &beamagentsTailFn{Params: params}, beam.Impulse(s))
 }
 
-// beamagentsTailFn is a source. Its restriction is a range of bytes that has no end.
+// beamagentsTailFn is the source. Its restriction is a range of bytes without an end.
 type beamagentsTailFn struct {
 	Params Params
 }
 
-// CreateInitialRestriction starts at the first byte.
+// CreateInitialRestriction returns the range from the first byte on.
 func (f *beamagentsTailFn) CreateInitialRestriction([]byte) offsetrange.Restriction {
 	return offsetrange.Restriction{Start: 0, End: math.MaxInt64}
 }
 
-// SplitRestriction leaves the file whole: its lines are emitted in their order.
+// SplitRestriction does not split, so that the lines are emitted in order.
 func (f *beamagentsTailFn) SplitRestriction(_ []byte, r offsetrange.Restriction) []offsetrange.Restriction {
 	return []offsetrange.Restriction{r}
 }
 
-// RestrictionSize is 1: nobody knows how many lines will come.
+// RestrictionSize returns 1, because the number of lines is unknown.
 func (f *beamagentsTailFn) RestrictionSize([]byte, offsetrange.Restriction) float64 { return 1 }
 
-// CreateTracker makes a tracker that splits only at what is done.
+// CreateTracker returns a tracker that splits only after the lines that were emitted.
 func (f *beamagentsTailFn) CreateTracker(r offsetrange.Restriction) *sdf.LockRTracker {
 	return sdf.NewLockRTracker(&wholeTracker{Tracker: offsetrange.NewTracker(r)})
 }
@@ -102,24 +102,25 @@ func (f *beamagentsTailFn) TruncateRestriction(*sdf.LockRTracker, []byte) offset
 	return offsetrange.Restriction{}
 }
 
-// InitialWatermarkEstimatorState is the beginning of time.
+// InitialWatermarkEstimatorState returns the beginning of time.
 func (f *beamagentsTailFn) InitialWatermarkEstimatorState(beam.EventTime, offsetrange.Restriction, []byte) int64 {
 	return mtime.MinTimestamp.Milliseconds()
 }
 
-// CreateWatermarkEstimator makes an estimator from its state.
+// CreateWatermarkEstimator returns an estimator with its state.
 func (f *beamagentsTailFn) CreateWatermarkEstimator(ms int64) *sdf.ManualWatermarkEstimator {
 	return &sdf.ManualWatermarkEstimator{State: mtime.FromMilliseconds(ms).ToTime()}
 }
 
-// WatermarkEstimatorState is the watermark in milliseconds.
+// WatermarkEstimatorState returns the watermark, in ms.
 func (f *beamagentsTailFn) WatermarkEstimatorState(e *sdf.ManualWatermarkEstimator) int64 {
 	return mtime.FromTime(e.State).Milliseconds()
 }
 
 // ProcessElement emits the next lines.
 func (f *beamagentsTailFn) ProcessElement(watermark *sdf.ManualWatermarkEstimator, rt *sdf.LockRTracker, _ []byte, emit func(beam.EventTime, []byte)) (sdf.ProcessContinuation, error) {
-	// Markers come before the lines: what is appended before a marker is read after it.
+	// Check the markers before reading, so that lines that were appended before a marker are
+	// read.
 	complete, err := exists(f.Params.Complete)
 	if err != nil {
 		return nil, err
@@ -132,8 +133,8 @@ func (f *beamagentsTailFn) ProcessElement(watermark *sdf.ManualWatermarkEstimato
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = file.Close() }()                       // it was read only
-	at := rt.GetRestriction().(offsetrange.Restriction).Start //nolint:forcetypeassert // of CreateTracker
+	defer func() { _ = file.Close() }()                       // the file is only read
+	at := rt.GetRestriction().(offsetrange.Restriction).Start //nolint:forcetypeassert // CreateTracker has made it
 	if _, err := file.Seek(at, io.SeekStart); err != nil {
 		return nil, err
 	}
@@ -148,13 +149,13 @@ func (f *beamagentsTailFn) ProcessElement(watermark *sdf.ManualWatermarkEstimato
 			if !until {
 				return sdf.ResumeProcessingIn(0), nil
 			}
-			rt.TryClaim(int64(math.MaxInt64)) // there is nothing after it
+			rt.TryClaim(int64(math.MaxInt64)) // claims everything, so the source ends
 			return sdf.StopProcessing(), rt.GetError()
 		} else if err != nil {
 			return nil, err
 		}
 		at += int64(len(line))
-		if !rt.TryClaim(at - 1) { // the newline: the rest starts after it
+		if !rt.TryClaim(at - 1) { // claims the newline; the rest starts after it
 			return sdf.StopProcessing(), rt.GetError()
 		}
 		emit(mtime.MinTimestamp, bytes.TrimSuffix(line, []byte("\n")))
@@ -162,7 +163,7 @@ func (f *beamagentsTailFn) ProcessElement(watermark *sdf.ManualWatermarkEstimato
 	return sdf.ResumeProcessingIn(0), nil
 }
 
-// exists says whether a marker is there. That of no name is.
+// exists reports whether a marker exists. A marker without a name always does.
 func exists(path string) (bool, error) {
 	if path == "" {
 		return true, nil
@@ -174,12 +175,12 @@ func exists(path string) (bool, error) {
 	return err == nil, err
 }
 
-// wholeTracker splits a restriction only into what is done and all the rest.
+// wholeTracker splits a restriction only into the finished part and the whole rest.
 type wholeTracker struct {
 	*offsetrange.Tracker
 }
 
-// TrySplit splits at a fraction of 0, when the bundle ends.
+// TrySplit splits at a fraction of 0, at the end of a bundle.
 func (t *wholeTracker) TrySplit(fraction float64) (primary, residual any, err error) {
 	if fraction > 0 {
 		return t.GetRestriction(), nil, nil
@@ -187,5 +188,5 @@ func (t *wholeTracker) TrySplit(fraction float64) (primary, residual any, err er
 	return t.Tracker.TrySplit(fraction)
 }
 
-// IsBounded is false: lines may be appended.
+// IsBounded returns false, because lines may be appended.
 func (t *wholeTracker) IsBounded() bool { return false }

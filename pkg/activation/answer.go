@@ -12,12 +12,12 @@ import (
 	pb "github.com/beamagents/beamagents-go/proto/beam_agents/v1"
 )
 
-// toolResult takes the answer of a tool. As long as its intent is open it is admitted,
-// whatever its time: what is known about an effect is never thrown away.
+// toolResult handles the result of a tool. A result is accepted as long as its intent is open,
+// even if it is late, because knowledge about a side effect must not be lost.
 func (s *stepper) toolResult(env *pb.AgentEnvelope, result *pb.ToolResult) error {
 	id := result.GetIntentId()
 	in, code, text := s.openIntent(id)
-	// EXPIRED and REJECTED mean that nothing was executed, and answer an approval, too.
+	// EXPIRED and REJECTED mean that the call was not executed. They can answer an approval, too.
 	undone := result.GetStatus() == pb.ToolResult_EXPIRED || result.GetStatus() == pb.ToolResult_REJECTED
 	switch {
 	case code != "":
@@ -26,7 +26,7 @@ func (s *stepper) toolResult(env *pb.AgentEnvelope, result *pb.ToolResult) error
 	case result.GetSeq() != in.GetSeq():
 		code, text = deadletter.IdentityMismatch, fmt.Sprintf("the result has seq %d, the intent %d", result.GetSeq(), in.GetSeq())
 	case len(result.GetEntityKey()) > 0 && !bytes.Equal(result.GetEntityKey(), in.GetEntityKey()):
-		code, text = deadletter.IdentityMismatch, "the result has another entity key than the intent"
+		code, text = deadletter.IdentityMismatch, "the entity key of the result is not that of the intent"
 	}
 	if code != "" {
 		return s.orphan(env, id, code, text)
@@ -34,8 +34,8 @@ func (s *stepper) toolResult(env *pb.AgentEnvelope, result *pb.ToolResult) error
 	return s.resume(env, id, agent.Trigger{Kind: agent.ToolResult, Result: result, Intent: s.answered(in)})
 }
 
-// approval takes the decision of a human. It counts if it was made before the deadline of
-// the suspension and before the expiry of its intent.
+// approval handles the decision of a human. The decision counts if it was made before the
+// deadline of the suspension and before the expiry of its intent.
 func (s *stepper) approval(env *pb.AgentEnvelope, decision *pb.AgentEnvelope_Approval) error {
 	id := decision.GetIntentId()
 	in, code, text := s.openIntent(id)
@@ -59,7 +59,8 @@ func (s *stepper) approval(env *pb.AgentEnvelope, decision *pb.AgentEnvelope_App
 	})
 }
 
-// openIntent returns the open intent of an id, or why there is none.
+// openIntent returns the open intent with an id, or a code and a text that say why it is not
+// open.
 func (s *stepper) openIntent(id string) (in *pb.ToolIntent, code deadletter.Code, text string) {
 	if s.c.Continuation == nil {
 		return nil, deadletter.NoContinuation, "the key is not suspended"
@@ -80,8 +81,8 @@ func find(pending []*pb.ToolIntent, id string) *pb.ToolIntent {
 	return nil
 }
 
-// answered returns the intent that an answer to in is about: for an escalation the oldest
-// open approval, which it asks for again.
+// answered returns the intent that an answer to in is about. For an escalation, that is the
+// oldest open approval, for which the escalation asks again.
 func (s *stepper) answered(in *pb.ToolIntent) *pb.ToolIntent {
 	if !s.isEscalation(in) {
 		return in
@@ -94,8 +95,8 @@ func (s *stepper) answered(in *pb.ToolIntent) *pb.ToolIntent {
 	return in
 }
 
-// expiry is when a question that was asked of humans expires: with the latest of the
-// intents that ask it. So an escalation can be answered on the first channel as well.
+// expiry returns when a question to humans expires: when the last of the intents that ask it
+// expires. So an escalation can be answered on the first channel as well.
 func (s *stepper) expiry(in *pb.ToolIntent) int64 {
 	asked, latest := s.answered(in).GetIntentId(), in.GetExpiresAtMs()
 	for _, p := range s.c.Pending {
@@ -110,13 +111,13 @@ func (s *stepper) isEscalation(in *pb.ToolIntent) bool {
 	return slices.Contains(s.c.EscalationIds, in.GetIntentId())
 }
 
-// sameCall reports whether two intents ask for the same tool with the same arguments.
+// sameCall reports whether two intents are for the same tool with the same arguments.
 func sameCall(a, b *pb.ToolIntent) bool {
 	return a.GetToolName() == b.GetToolName() && a.GetArgsJson() == b.GetArgsJson()
 }
 
-// remaining are the open intents without the one that was answered and, so that an
-// approval is used once, the escalations that stand for it.
+// remaining returns the open intents without the answered one. It also leaves out the escalations
+// that ask for the same approval, so that an approval is used once.
 func (s *stepper) remaining(answered *pb.ToolIntent) []*pb.ToolIntent {
 	var open []*pb.ToolIntent
 	for _, in := range s.c.Pending {
@@ -127,7 +128,7 @@ func (s *stepper) remaining(answered *pb.ToolIntent) []*pb.ToolIntent {
 	return open
 }
 
-// orphan makes a dead letter of an answer that nobody waits for.
+// orphan makes a dead letter of an answer for which no intent is open.
 func (s *stepper) orphan(env *pb.AgentEnvelope, id string, code deadletter.Code, text string) error {
 	seq := s.c.Seq
 	if s.c.Continuation != nil {
@@ -143,7 +144,7 @@ func (s *stepper) orphan(env *pb.AgentEnvelope, id string, code deadletter.Code,
 	return s.deadLetter(env.GetEventTimeMs(), l)
 }
 
-// resume goes on with the suspended activation.
+// resume resumes the suspended activation.
 func (s *stepper) resume(env *pb.AgentEnvelope, id string, t agent.Trigger) error {
 	ran, err := s.run(&attempt{
 		trigger: t, env: env, now: env.GetEventTimeMs(), seq: s.c.Continuation.GetSeq(),

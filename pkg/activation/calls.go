@@ -12,8 +12,8 @@ import (
 	pb "github.com/beamagents/beamagents-go/proto/beam_agents/v1"
 )
 
-// calls prepares the model calls of an attempt. The cache is that of the key, if the attempt
-// opens it.
+// calls sets up the model calls of an attempt. The returned function returns the replay cache of
+// the key, or nil if the attempt has not opened it.
 func (s *stepper) calls(a *attempt, start *agent.Start, measured func() int64) (cache func() *replay.Cache) {
 	var opened *replay.Cache
 	start.Calls = modelcall.Config{
@@ -34,7 +34,7 @@ func (s *stepper) calls(a *attempt, start *agent.Start, measured func() int64) (
 			}
 			input, err := marshal(a.env)
 			if err != nil {
-				return nil // such an envelope is the input of no attempt
+				return nil // no attempt has such an envelope as input
 			}
 			return input
 		},
@@ -52,8 +52,8 @@ func hooksOf(a agent.Agent) (hooks modelcall.Hooks) {
 	return hooks
 }
 
-// countCalls counts what an attempt has called, whether it succeeds or not: a provider has
-// been paid.
+// countCalls counts the calls of an attempt, whether it succeeds or fails, because the provider
+// bills both.
 func (s *stepper) countCalls(left modelcall.Left, tookMS int64) {
 	var spent int64
 	for _, c := range left.Calls {
@@ -80,8 +80,8 @@ func (s *stepper) countCalls(left modelcall.Left, tookMS int64) {
 	}
 }
 
-// modelCalls is how many calls a model has answered. What an earlier try of the same attempt
-// was answered counts, so that each try says the same.
+// modelCalls returns how many calls a model has answered. Answers from an earlier try of the same
+// attempt count, so that each try returns the same number.
 func modelCalls(left modelcall.Left) (n int64) {
 	for _, c := range left.Calls {
 		if !c.Hit {
@@ -103,7 +103,7 @@ func (s *stepper) sample(name string, value int64) {
 	s.out.Samples = append(s.out.Samples, Sample{name, value})
 }
 
-// commitCalls stores the responses of an attempt that succeeded. One that failed stores
+// commitCalls stores the responses of an attempt that has succeeded. A failed attempt stores
 // nothing.
 func (s *stepper) commitCalls(left *modelcall.Left, cache func() *replay.Cache) error {
 	if len(left.Calls) == 0 {
@@ -127,7 +127,7 @@ func (s *stepper) commitCalls(left *modelcall.Left, cache func() *replay.Cache) 
 	return nil
 }
 
-// calls are the trace events of the model calls, in the order of their cache keys.
+// calls emits the trace events of the model calls, in the order of their cache keys.
 func (t tracer) calls(parent [8]byte, staged agent.Staged, entry uint32, resumes int64) {
 	for _, c := range staged.Calls.Calls {
 		attributes := c.Attributes()
@@ -141,15 +141,15 @@ func (t tracer) calls(parent [8]byte, staged agent.Staged, entry uint32, resumes
 		}
 		span := intent.SpanID(t.s.k.Entity, t.seq, role, step)
 		if c.HTTP {
-			// These have no step. A resume may make the same request again.
+			// These calls have no step of their own. A resume may make the same request again.
 			span = intent.SpanID(t.s.k.Entity, t.seq, role+"."+c.Key, uint32(resumes))
 		}
 		t.emit(&pb.TraceEvent{EventType: pb.TraceEvent_LLM_CALL, StepIndex: step, Attributes: attributes}, span, parent)
 	}
 }
 
-// withoutSecrets is a failure whose text shows no credential of a request. An error of an
-// HTTP client shows the URL.
+// withoutSecrets removes the credentials of requests from the text of a failure. The errors of an
+// HTTP client contain the URL.
 func withoutSecrets(f *Failure, secrets []string) *Failure {
 	if len(secrets) == 0 {
 		return f

@@ -1,33 +1,35 @@
-// Package activation has the rules by which an agent runs, as pure steps: the state of a
-// key and one input give the next state and what goes out.
+// Package activation holds the rules by which an agent runs, as pure steps. A step takes the
+// state of a key and one input, and returns the next state and the effects: outputs, intents,
+// traces and dead letters.
 //
-// It is for runtimes: transforms.RunAgent is one on Beam, package agenttest one for tests.
-// A runtime reads the state of a key, calls a step of [Rules], writes the state, sets the
-// timers that [Deadline] and [TTLMark] ask for, and emits the effects.
+// It is for runtimes. transforms.RunAgent is the runtime on Beam, and package agenttest is one
+// for tests. A runtime reads the state of a key, calls a step of [Rules], writes the state, sets
+// the timers that [Deadline] and [TTLMark] ask for, and emits the effects.
 //
 // # Behaviour
 //
-// There are four inputs. [Rules.Envelope] takes an element of the key, [Rules.Timeout] the
-// timer of a deadline, [Rules.Idle] the timer of the TTL, and [Rules.Drain] goes on with
-// events that were deferred.
+// There is a step for each of four inputs: [Rules.Envelope] for an element of the key,
+// [Rules.Timeout] for the timer of a deadline, [Rules.Idle] for the timer of the TTL, and
+// [Rules.Drain] for deferred events that can run.
 //
-// An activation that fails changes nothing: control is written when it has succeeded, and
-// memory is rolled back, at the cost of what the activation has touched.
+// An activation that fails changes nothing. The control message is changed only after an
+// activation has succeeded, and changes of the memory are rolled back. The rollback costs as much
+// as the entries that the activation has touched.
 //
-// A step returns an error only for what must fail the bundle: state that cannot be read,
-// a bug. Everything else that goes wrong is a dead letter among the effects.
+// A step returns an error only for what must fail the bundle: state that cannot be read or is of
+// a newer version, or a bug. Every other problem becomes a dead letter among the effects.
 //
 // # Limits
 //
-// There is no clock, no goroutine and no Beam here. Code of the agent's author runs in
-// [Key.Call], in which the runtime limits its time and recovers its panics.
+// The package has no clock, no goroutines and no Beam. The code of the agent's author runs in
+// [Key.Call], where the runtime limits its time and recovers its panics.
 //
-// A [Key] belongs to one goroutine during a step. Its Control is changed in place.
+// A [Key] belongs to one goroutine during a step. The step changes its Control in place.
 //
-// # Differences
+// # Differences from other languages
 //
-// Section 9 of the project's facts lists where the rules differ from other
-// implementations; each is a test of this package. The main ones: a deferred event does
-// not end a suspension, event time is used throughout, seq is kept when the TTL clears a
-// key, and what was approved is what runs.
+// The rules differ from other implementations in these points, among others. A deferred event
+// does not end a suspension. All times are event time. seq is kept when the TTL clears a key. An
+// approved call runs with exactly the approved arguments. A test of this package shows each
+// difference.
 package activation

@@ -18,8 +18,8 @@ import (
 	pb "github.com/beamagents/beamagents-go/proto/beam_agents/v1"
 )
 
-// Envelope takes an element of the key. The entity key in the envelope is ignored: the
-// key of the element counts.
+// Envelope handles an element of the key. It ignores the entity key in the envelope; the key of
+// the element counts.
 func (r *Rules) Envelope(k *Key, env *pb.AgentEnvelope) (Step, error) {
 	s := r.step(k)
 	return s.done(s.envelope(env))
@@ -30,8 +30,8 @@ func (s *stepper) envelope(env *pb.AgentEnvelope) error {
 		return s.refuse(env, deadletter.MalformedEnvelope, deadletter.BadEventTime,
 			fmt.Sprintf("event_time_ms is %d, the range is 0 to %d", t, int64(deadletter.MaxEventTimeMS)))
 	}
-	// A variant that is a nil pointer, which only a fused step can hand over, is what it is
-	// on the wire.
+	// A payload that is a typed nil pointer means what it does on the wire. Only user code that
+	// is fused with this step can hand one over.
 	switch p := env.GetPayload().(type) {
 	case *pb.AgentEnvelope_ExternalEvent:
 		if p != nil {
@@ -56,8 +56,9 @@ func (s *stepper) envelope(env *pb.AgentEnvelope) error {
 	return s.refuse(env, deadletter.MalformedEnvelope, deadletter.EmptyPayload, "the envelope has no payload")
 }
 
-// checked takes an envelope whose texts are UTF-8. They are, unless a step that the runner
-// has fused with this one has built them; a coder would then fail the bundle.
+// checked handles an envelope if its texts are UTF-8, and refuses it otherwise, because a coder
+// would then fail the bundle. Only user code that is fused with this step can hand over such an
+// envelope.
 func (s *stepper) checked(env *pb.AgentEnvelope, take func() error) error {
 	result, approval := env.GetToolResult(), env.GetApproval()
 	if utf8.ValidString(result.GetIntentId()) && utf8.ValidString(result.GetErrorMessage()) &&
@@ -66,10 +67,10 @@ func (s *stepper) checked(env *pb.AgentEnvelope, take func() error) error {
 		return take()
 	}
 	return s.refuse(env, deadletter.MalformedEnvelope, deadletter.Unparsable,
-		"the envelope has text that is not UTF-8; the input has U+FFFD in its place")
+		"the envelope has text that is not UTF-8; the input has U+FFFD in place of the invalid bytes")
 }
 
-// repaired is an envelope with U+FFFD in the place of text that is not UTF-8.
+// repaired returns a copy of an envelope with U+FFFD in place of invalid UTF-8.
 func repaired(env *pb.AgentEnvelope) *pb.AgentEnvelope {
 	repair := func(text *string) { *text = strings.ToValidUTF8(*text, string(utf8.RuneError)) }
 	env = proto.CloneOf(env)
@@ -87,10 +88,10 @@ func repaired(env *pb.AgentEnvelope) *pb.AgentEnvelope {
 	return env
 }
 
-// event takes an external event: it runs, waits, or is refused.
+// event handles an external event: it runs the agent, defers the event, or refuses it.
 func (s *stepper) event(env *pb.AgentEnvelope, event []byte) error {
 	now := env.GetEventTimeMs()
-	// What waits was here first.
+	// Deferred events arrived earlier, so they run first.
 	if err := s.drain(s.c.GetDrainNowMs()); err != nil {
 		return err
 	}
@@ -104,7 +105,7 @@ func (s *stepper) event(env *pb.AgentEnvelope, event []byte) error {
 	return err
 }
 
-// waits takes an event of a key that is suspended.
+// waits defers or refuses an event for a suspended key.
 func (s *stepper) waits(env *pb.AgentEnvelope, event []byte) error {
 	now := env.GetEventTimeMs()
 	id, failure := s.eventID(event)
@@ -126,7 +127,7 @@ func (s *stepper) waits(env *pb.AgentEnvelope, event []byte) error {
 		return s.refuse(env, deadletter.DeferredOverflow, deadletter.Bytes,
 			fmt.Sprintf("%d bytes of events are deferred and this one has %d, the limit is %d", s.c.DeferredBytes, size, s.MaxDeferredBytes))
 	}
-	// A copy: the runner may use the element again.
+	// A copy, because the runner may reuse the element.
 	if err := s.k.Deferred.Add(&runtimepb.DeferredEvent{Arrival: s.c.NextArrival, Envelope: proto.CloneOf(env)}); err != nil {
 		return err
 	}
@@ -141,14 +142,14 @@ func (s *stepper) waits(env *pb.AgentEnvelope, event []byte) error {
 	return nil
 }
 
-// Drain goes on with deferred events.
+// Drain runs deferred events.
 func (r *Rules) Drain(k *Key) (Step, error) {
 	s := r.step(k)
 	return s.done(s.drain(s.c.GetDrainNowMs()))
 }
 
-// drain runs deferred events, in the order of arrival, until one suspends, none is left,
-// or the step has run enough. Now is that of what ended the suspension.
+// drain runs deferred events in the order of arrival, until one of them suspends, the last one
+// has run, or the step has run enough. now is the time at which the suspension ended.
 func (s *stepper) drain(now int64) error {
 	if s.c.Continuation != nil || s.c.DeferredCount == 0 {
 		return nil
@@ -195,7 +196,7 @@ func (s *stepper) drain(now int64) error {
 	return nil
 }
 
-// eventID is the hash of the name that the agent gives an event, 0 without one.
+// eventID returns the hash of the agent's name for an event, or 0 if the event has no name.
 func (s *stepper) eventID(event []byte) (uint64, *Failure) {
 	named, ok := s.Agent.(agent.EventIdentifier)
 	if !ok {
@@ -214,7 +215,7 @@ func hashName(name string) uint64 {
 		return 0
 	}
 	sum := sha256.Sum256([]byte(name))
-	return max(binary.LittleEndian.Uint64(sum[:8]), 1) // 0 is no name
+	return max(binary.LittleEndian.Uint64(sum[:8]), 1) // 0 stands for "no name"
 }
 
 func (s *stepper) remember(id uint64) {
@@ -226,7 +227,8 @@ func (s *stepper) remember(id uint64) {
 	s.changed()
 }
 
-// forget lets a dead letter of a deferred event be sent again.
+// forget removes the name of a deferred event that failed, so that its dead letter can be sent
+// again.
 func (s *stepper) forget(id uint64) {
 	if i := slices.Index(s.c.RecentEventIds, id); id != 0 && i >= 0 {
 		s.c.RecentEventIds = slices.Delete(slices.Clone(s.c.RecentEventIds), i, i+1)
@@ -234,7 +236,7 @@ func (s *stepper) forget(id uint64) {
 	}
 }
 
-// export takes a request for the state of the key. It changes nothing.
+// export answers a request for the state of the key. It changes nothing.
 func (s *stepper) export(env *pb.AgentEnvelope, req *pb.AgentEnvelope_StateExportRequest) error {
 	mem, cache, err := s.k.Stored()
 	if err != nil {
@@ -247,7 +249,7 @@ func (s *stepper) export(env *pb.AgentEnvelope, req *pb.AgentEnvelope_StateExpor
 		SnapshotAtMs:       env.GetEventTimeMs(),
 		RequestId:          req.GetRequestId(),
 	}
-	// Copies: what comes later in the bundle changes them.
+	// Copies, because later steps of the bundle change the originals.
 	if mem != nil {
 		snapshot.Memory = proto.CloneOf(mem)
 	}

@@ -8,15 +8,15 @@ import (
 	"github.com/beamagents/beamagents-go/pkg/internal/isolate"
 )
 
-// Failure is how code of the agent's author failed.
+// Failure says how code of the agent's author failed.
 type Failure struct {
 	Reason deadletter.Reason
 	Code   deadletter.Code
 	Text   string
 }
 
-// FailureOf is the failure of code that a runtime has run with a time limit, nil if the
-// code has returned. The text is that of isolate.Run.
+// FailureOf returns the failure of code that ran with a time limit, or nil if the code returned.
+// result and text are those of isolate.Run.
 func FailureOf(result isolate.Result, text string, limit time.Duration) *Failure {
 	switch result {
 	case isolate.Returned:

@@ -10,7 +10,7 @@ import (
 	"github.com/beamagents/beamagents-go/pkg/modelcall"
 )
 
-// Defaults of [AgentParams].
+// The defaults of [AgentParams].
 const (
 	DefaultActivationTimeout = 5 * time.Minute
 	DefaultMaxDeferred       = 64
@@ -20,62 +20,64 @@ const (
 	DefaultMaxSnapshotBytes  = 1 << 20
 )
 
-// Bounds of [AgentParams].
+// The bounds of [AgentParams].
 const (
 	maxActivationTimeout = time.Hour
 	maxModelCalls        = 4096
 	maxAgentName         = 64
 )
 
-// AgentParams are the options that every runtime of an agent has. A zero value of a field
-// is its default.
+// AgentParams are the options that every runtime of an agent has. The zero value of an optional
+// field stands for its default.
 type AgentParams struct {
-	// Name is required: 1 to 64 of a-z, 0-9, "_" and "-". It is stored with each suspension,
-	// which only an agent of this name resumes.
+	// Name is required: 1 to 64 characters of a-z, 0-9, "_" and "-". It is stored with each
+	// suspension, and only an agent of the same name resumes it.
 	Name string
-	// Agent is required: a pointer to a struct. Its exported fields travel as JSON.
+	// Agent is required: a pointer to a struct. Its exported fields travel to the workers as
+	// JSON.
 	Agent agent.Agent
-	// ActivationTimeout is the time limit of an activation, 1 ms to 1 h; 0 is 5 minutes.
-	// Beyond it the activation is a dead letter activation_timeout.
+	// ActivationTimeout is the time limit of an activation, 1 ms to 1 h; 0 is 5 minutes. An
+	// activation that exceeds it becomes a dead letter activation_timeout.
 	ActivationTimeout time.Duration
-	// TTL is how long after its last event or answer a key is idle, by event time; at least
-	// 1 ms. Then its memory and replay cache are cleared. 0 is never. A suspended key is not
-	// idle.
+	// TTL is the time, in event time, after which a key without an event or an answer is idle, at
+	// least 1 ms; 0 is never. The memory and the replay cache of an idle key are cleared. A
+	// suspended key is not idle.
 	TTL time.Duration
-	// WhileSuspended is Defer or Reject.
+	// WhileSuspended says what happens to an event for a suspended key: Defer, the default, or
+	// Reject.
 	WhileSuspended WhileSuspended
-	// MaxDeferred and MaxDeferredBytes bound the events of a key that wait for the end of a
-	// suspension, and their bytes; 0 is 64 and 1 MiB. More are dead letters
-	// deferred_overflow.
+	// MaxDeferred and MaxDeferredBytes bound the events of a key that are deferred while it is
+	// suspended: how many, and their size in bytes; 0 is 64 and 1 MiB. An event beyond either
+	// bound is a dead letter deferred_overflow.
 	MaxDeferred      int
 	MaxDeferredBytes int
-	// MaxIntents bounds the intents of a key that are open at once; 0 is 1,000.
+	// MaxIntents bounds the open intents of a key; 0 is 1,000.
 	MaxIntents int
-	// MaxOutputBytes bounds what an activation emits, outputs and intents together, in
-	// bytes; 0 is 10 MiB.
+	// MaxOutputBytes bounds what one activation emits, outputs and intents together, in bytes; 0
+	// is 10 MiB.
 	MaxOutputBytes int
 	// MaxSnapshotBytes bounds the snapshot of a suspension, in bytes; 0 is 1 MiB.
 	MaxSnapshotBytes int
-	// MaxActivationsPerHour bounds the activations of a key in an hour of event time; 0 is
-	// no limit. An event or an answer beyond it is a dead letter budget_exceeded.
+	// MaxActivationsPerHour bounds the activations of a key in an hour of event time; 0 is no
+	// limit. An event or an answer beyond the bound is a dead letter budget_exceeded.
 	MaxActivationsPerHour int
-	// MaxTokens bounds the tokens of the model responses of an activation, those from the
-	// replay cache included; 0 is no limit. An activation beyond it is a dead letter
+	// MaxTokens bounds the tokens in the model responses of one activation, responses from the
+	// replay cache included; 0 is no limit. An activation beyond the bound is a dead letter
 	// budget_exceeded.
 	MaxTokens int64
-	// MaxModelCalls bounds the model calls of a worker process that are in flight at once; 0
-	// is 64.
+	// MaxModelCalls bounds the model calls that a worker process has in flight, 1 to 4,096; 0 is
+	// 64.
 	MaxModelCalls int
-	// NoModelMemo makes a bundle that is retried in the same worker process repeat its model
-	// calls.
+	// NoModelMemo turns off the memo of model responses, so that a bundle that is retried in the
+	// same worker process repeats its model calls.
 	NoModelMemo bool
-	// MeasureDurations adds beam_agents.duration_ms and beam_agents.offset_ms to trace
-	// events.
+	// MeasureDurations adds the attributes beam_agents.duration_ms and beam_agents.offset_ms to
+	// trace events.
 	MeasureDurations bool
 }
 
-// WithDefaults returns the parameters with the default of every field that is zero. The
-// error says which parameter cannot be used, and what to change.
+// WithDefaults returns the parameters with the default in every field that is zero. An error says
+// which parameter cannot be used and what to change.
 func (p AgentParams) WithDefaults() (AgentParams, error) {
 	if err := p.check(); err != nil {
 		return p, err
@@ -90,8 +92,8 @@ func (p AgentParams) WithDefaults() (AgentParams, error) {
 	return p, nil
 }
 
-// Rules returns the rules for the agent of the parameters, which are those of
-// [AgentParams.WithDefaults].
+// Rules returns the rules for the agent. The parameters must be those that
+// [AgentParams.WithDefaults] has returned.
 func (p AgentParams) Rules() Rules {
 	return Rules{
 		Name: p.Name, Agent: p.Agent, TTLMS: p.TTL.Milliseconds(), WhileSuspended: p.WhileSuspended,

@@ -12,37 +12,38 @@ import (
 	pb "github.com/beamagents/beamagents-go/proto/beam_agents/v1"
 )
 
-// WhileSuspended says what happens to an event of a key that is suspended.
+// WhileSuspended says what happens to an event for a suspended key.
 type WhileSuspended uint8
 
 const (
 	// Defer keeps the event until the suspension ends.
 	Defer WhileSuspended = iota
-	// Reject makes a dead letter suspended/rejected of it.
+	// Reject makes a dead letter suspended/rejected of the event.
 	Reject
 )
 
-// Rules are the rules for one agent. All fields are set: [AgentParams] has the defaults.
+// Rules are the rules for one agent. Set all fields; [AgentParams.Rules] does.
 type Rules struct {
-	// Name is stored with a suspension, which resumes under this name only.
+	// Name is stored with a suspension. Only an agent of the same name resumes it.
 	Name  string
 	Agent agent.Agent
 
-	TTLMS          int64 // after which an idle key is cleared; 0 is never
+	TTLMS          int64 // time after which an idle key is cleared, in ms; 0 is never
 	WhileSuspended WhileSuspended
 
-	MaxDeferred           int   // events
-	MaxDeferredBytes      int64 // of their encoded envelopes
-	MaxIntents            int   // that are open at once
-	MaxOutputBytes        int   // of the outputs and intents of an activation
+	MaxDeferred           int   // deferred events
+	MaxDeferredBytes      int64 // size of their encoded envelopes
+	MaxIntents            int   // open intents
+	MaxOutputBytes        int   // outputs and intents of an activation
 	MaxSnapshotBytes      int
-	MaxActivationsPerHour int // of a key, by event time; 0 is no limit
+	MaxActivationsPerHour int // activations of a key in an hour of event time; 0 is no limit
 
-	MaxTokens int64 // of the model responses of an activation; 0 is no limit
+	MaxTokens int64 // tokens in the model responses of an activation; 0 is no limit
 
 	MeasureDurations bool // adds attributes of durations to trace events
 
-	// Process is what model calls share in the worker process. Nil is nothing.
+	// Process is the state that the model calls of a worker process share. If it is nil, they
+	// share nothing.
 	Process *modelcall.Process
 }
 
@@ -51,61 +52,62 @@ const (
 	maxDrained = 8
 	// maxTimeoutsInRow bounds the timeouts and expiries without an event or an answer.
 	maxTimeoutsInRow = 100
-	// maxEventIDs bounds the names of events that are remembered.
+	// maxEventIDs bounds the remembered names of events.
 	maxEventIDs = 256
 	hourMS      = 3_600_000
 )
 
-// Deferred are the deferred events of a key. An error of Events fails the bundle.
+// Deferred holds the deferred events of a key. An error fails the bundle.
 type Deferred interface {
 	Events() ([]*runtimepb.DeferredEvent, error) // in the order of arrival
 	Add(*runtimepb.DeferredEvent) error
 	Clear()
 }
 
-// Key is the state of a key, and what a step needs of its runtime.
+// Key is the state of a key, and what a step needs from its runtime.
 type Key struct {
 	Entity []byte
-	// Control is never nil, and of the current version.
+	// Control must not be nil, and must be of the current version.
 	Control *runtimepb.KeyControl
-	// Changed is set when a step has changed Control.
+	// A step sets Changed when it has changed Control.
 	Changed bool
-	// Memory and Cache open the cells at first use.
+	// Memory and Cache open the cells. A step calls them when it first needs the cell.
 	Memory func() (*memory.Memory, error)
 	Cache  func() (*replay.Cache, error)
-	// Stored are the blobs of both cells as they are stored, or will be after what the
-	// bundle has done so far. The step does not change them.
+	// Stored returns the blobs of both cells as they are stored, or as they will be stored after
+	// what the bundle has done so far. The step does not change them.
 	Stored   func() (*pb.MemoryBlob, *pb.LlmCacheBlob, error)
 	Deferred Deferred
-	// Call runs code of the agent's author and says how it failed, nil if it returned. The
-	// code may still be running if the failure is that of the time limit.
+	// Call runs code of the agent's author. It returns how the code failed, or nil if it
+	// returned. After a failure of the time limit the code may still be running.
 	Call func(f func(ctx context.Context)) *Failure
-	// Scope separates the jobs of a process, whose model calls must not answer each other.
+	// Scope separates the jobs of a process: a recorded model call of one job does not answer
+	// another.
 	Scope string
-	// Measure begins to measure an activation and returns what tells the time since then
-	// in ms. Nil is a clock that stands still.
+	// Measure starts a clock for an activation and returns a function that reads it, in ms. If
+	// Measure is nil, durations are 0.
 	Measure func() func() int64
 }
 
-// Step is what a step leaves besides the changed state.
+// Step is the result of a step, besides the changed state.
 type Step struct {
 	Effects  []Effect
-	Counters []string // each counts one
-	// DurationsMS are how long each attempt of an activation took.
+	Counters []string // names of counters; each occurrence counts one
+	// DurationsMS are the durations of the attempts of activations, in ms.
 	DurationsMS []int64
-	// Samples are the values of other distributions.
+	// Samples are the values for the other distributions.
 	Samples []Sample
-	// Rest says that deferred events are left that could run now: call Drain soon.
+	// Rest says that there are deferred events that can run: call Drain soon.
 	Rest bool
 }
 
-// Rest reports whether a key has deferred events that could run now.
+// Rest reports whether a key has deferred events that can run.
 func Rest(c *runtimepb.KeyControl) bool {
 	return c.GetContinuation() == nil && c.GetDeferredCount() > 0
 }
 
-// Effect is something that goes out at an event time. Exactly one of the others is set; an
-// output that is empty is not nil.
+// Effect is something to emit at an event time. Exactly one of the other fields is set. An empty
+// output is not nil.
 type Effect struct {
 	AtMS     int64
 	Output   []byte
@@ -121,16 +123,16 @@ type Sample struct {
 	Value int64
 }
 
-// The names of the distributions, besides that of Step.DurationsMS.
+// The names of the distributions. Step.DurationsMS has another one.
 const (
-	LLMMS            = "llm_ms"      // of the model calls of an attempt, hits included
-	OverheadMS       = "overhead_ms" // of an attempt without them
-	Tokens           = "tokens"      // of a model call that was made
+	LLMMS            = "llm_ms"      // time of the model calls of an attempt, hits included
+	OverheadMS       = "overhead_ms" // time of an attempt without its model calls
+	Tokens           = "tokens"      // tokens of a model call that was made
 	PromptTokens     = "prompt_tokens"
 	CompletionTokens = "completion_tokens"
 )
 
-// Distributions are the names of all distributions of samples, in order.
+// Distributions returns the names of all distributions of samples, in order.
 func Distributions() []string {
 	return []string{CompletionTokens, LLMMS, OverheadMS, PromptTokens, Tokens}
 }
@@ -150,15 +152,15 @@ const (
 	KeysCleared     = "keys_cleared"
 	SnapshotsTaken  = "snapshots_exported"
 
-	LLMCalls          = "llm_calls"           // that a provider has answered
-	LLMCacheHits      = "llm_cache_hits"      // answered from the replay cache
-	LLMNotStored      = "llm_not_stored"      // answered, and not recorded
-	LLMCacheEvictions = "llm_cache_evictions" // stored responses that made room for others
+	LLMCalls          = "llm_calls"           // calls that a provider has answered
+	LLMCacheHits      = "llm_cache_hits"      // calls answered from the replay cache
+	LLMNotStored      = "llm_not_stored"      // calls answered, and not recorded
+	LLMCacheEvictions = "llm_cache_evictions" // stored responses that were evicted
 	ReplayDivergences = "replay_divergences"  // requests that differ from what was recorded
 	ReplayDifferences = "replay_differences"  // responses that differ from a stored digest
 )
 
-// Counters are the names of all counters, in order.
+// Counters returns the names of all counters, in order.
 func Counters() []string {
 	return []string{
 		Activations, AgentErrors, Escalations, EventsDeferred, EventsDuplicate, InputsRejected, IntentsEmitted,
@@ -167,9 +169,9 @@ func Counters() []string {
 	}
 }
 
-// Deadline returns when the timer of the suspension is due, in ms: at its deadline, or
-// when the last open intent expires, if that is earlier. There is none without a
-// suspension.
+// Deadline returns when the timer of a suspension is due, in ms: at the deadline of the
+// suspension, or when the last open intent expires, if that is earlier. ok is false if the key is
+// not suspended.
 func Deadline(c *runtimepb.KeyControl) (dueMS int64, ok bool) {
 	cont := c.GetContinuation()
 	if cont == nil {
@@ -186,12 +188,12 @@ func Deadline(c *runtimepb.KeyControl) (dueMS int64, ok bool) {
 	return due, true
 }
 
-// TTLMark returns when the key becomes idle, in ms, if it ever does.
+// TTLMark returns when the key becomes idle, in ms. ok is false if it never does.
 func (r *Rules) TTLMark(c *runtimepb.KeyControl) (dueMS int64, ok bool) {
 	return c.GetTtlMarkMs(), r.TTLMS > 0 && c.GetTtlMarkMs() > 0
 }
 
-// stepper is a step that runs.
+// stepper is a step in progress.
 type stepper struct {
 	*Rules
 	k       *Key
@@ -202,7 +204,7 @@ type stepper struct {
 
 func (r *Rules) step(k *Key) *stepper { return &stepper{Rules: r, k: k, c: k.Control} }
 
-// done is what the step has left.
+// done returns the result of the step.
 func (s *stepper) done(err error) (Step, error) {
 	s.out.Rest = Rest(s.c)
 	return s.out, err
@@ -212,7 +214,7 @@ func (s *stepper) changed() { s.k.Changed = true }
 
 func (s *stepper) count(name string) { s.out.Counters = append(s.out.Counters, name) }
 
-// add adds ms, saturating.
+// add adds ms, and saturates instead of overflowing.
 func add(ms, more int64) int64 {
 	if sum := ms + more; more < 0 || sum >= ms {
 		return sum
@@ -220,8 +222,8 @@ func add(ms, more int64) int64 {
 	return math.MaxInt64
 }
 
-// touch moves the TTL mark: a key is idle after now and after the deadline of its
-// suspension.
+// touch moves the TTL mark to a TTL after now, or after the deadline of the suspension if that is
+// later.
 func (s *stepper) touch(now int64) {
 	if s.TTLMS == 0 {
 		return

@@ -318,7 +318,7 @@ func TestRule04Marks(t *testing.T) {
 	}
 }
 
-// The TTL handler takes the path of the deadline, and wipes neither a suspension that goes
+// The TTL handler takes the path of the deadline, and clears neither a suspension that goes
 // on nor what waits behind it.
 func TestRule04IdleKeepsASuspension(t *testing.T) {
 	for script, want := range map[string]string{
@@ -371,7 +371,7 @@ func TestRule04IdleBeforeTheDeadline(t *testing.T) {
 	}
 }
 
-// Deferred events that could run are not wiped, but run.
+// Deferred events that can run are not cleared, but run.
 func TestRule04IdleRunsWhatIsDeferred(t *testing.T) {
 	w := newScripted(t, withTTL(1000))
 	w.event(1000, `put a 1; suspend 1000 | done`)

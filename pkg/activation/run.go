@@ -21,24 +21,24 @@ import (
 
 const currentVersion = migrate.Current
 
-// attempt is an activation that is tried.
+// attempt is one try of an activation.
 type attempt struct {
 	trigger   agent.Trigger
-	env       *pb.AgentEnvelope // nil for a timer
+	env       *pb.AgentEnvelope // nil if a timer starts the attempt
 	now       int64
 	seq       int64
-	startedMS int64 // of the first attempt of the activation
+	startedMS int64 // when the first attempt of the activation began
 	resumed   bool
-	open      []*pb.ToolIntent // that wait besides the one that is answered
-	intentID  string           // that the envelope answers
-	arrival   *int64           // of a deferred event
-	names     bool             // the event's name was not looked at yet
+	open      []*pb.ToolIntent // the open intents without the answered one
+	intentID  string           // the id of the intent that the envelope answers
+	arrival   *int64           // the arrival number of a deferred event
+	names     bool             // the name of the event is still to be checked
 
 	measured    func() int64
-	traceParent string // of the caller, as the agent has read it
+	traceParent string // the traceparent of the caller, as the agent has read it
 }
 
-// entry is the step at which an attempt begins.
+// entry returns the step at which an attempt begins.
 func (s *stepper) entry(a *attempt) uint32 {
 	if a.resumed {
 		return s.c.Continuation.GetStepIndex()
@@ -46,15 +46,15 @@ func (s *stepper) entry(a *attempt) uint32 {
 	return 0
 }
 
-// run tries an activation. It reports whether it has taken effect. What it finds wrong is
-// a dead letter.
+// run tries an activation and reports whether it has taken effect. If it fails, run makes a dead
+// letter.
 func (s *stepper) run(a *attempt) (ran bool, err error) {
 	if a.resumed && s.c.Continuation.GetAdapter() != s.Name {
 		return false, s.failWith(a, deadletter.AdapterMismatch, deadletter.Code(deadletter.AdapterMismatch),
 			fmt.Sprintf("agent %q has suspended the key, this one is %q", s.c.Continuation.GetAdapter(), s.Name))
 	}
 	if s.MaxActivationsPerHour > 0 && a.now/hourMS <= s.c.Hour && int(s.c.ActivationsInHour) >= s.MaxActivationsPerHour {
-		if a.names { // a duplicate is dropped, not refused
+		if a.names { // a duplicate is dropped and makes no dead letter
 			id, failure := s.eventID(a.trigger.Event)
 			switch {
 			case failure != nil:
@@ -103,9 +103,9 @@ func (s *stepper) run(a *attempt) (ran bool, err error) {
 		a.measured, start.Offset = measured, measured
 	}
 
-	// What the agent's code leaves is looked at only if it has returned: code that ignores
-	// the end of its time may still write to it. For the same reason it sees nothing of the
-	// state that a later step changes.
+	// result is read only if the agent's code has returned, because code that ignores its time
+	// limit may still write to it. For the same reason the code gets copies of the state that
+	// later steps change.
 	var result struct {
 		outcome   agent.Outcome
 		failure   *Failure
@@ -148,10 +148,10 @@ func (s *stepper) run(a *attempt) (ran bool, err error) {
 		}
 		enter("")
 		if act.Restore(snapshot) != nil {
-			return // the time is up
+			return // the time was up before Run began
 		}
 		outcome, err := s.Agent.Run(ctx, act)
-		// Here, because the methods of an error are the agent's code, too.
+		// This runs under the time limit, because the methods of an error are the agent's code.
 		switch {
 		case err != nil:
 			result.failure = &Failure{Reason: deadletter.ActivationError, Code: codeOf(err), Text: describe(err)}
@@ -160,7 +160,7 @@ func (s *stepper) run(a *attempt) (ran bool, err error) {
 		}
 		result.outcome = outcome
 	})
-	staged := act.End() // nothing that the agent still does has an effect
+	staged := act.End() // from here on, calls of the agent have no effect
 	if p := traceParent.Load(); p != nil {
 		a.traceParent = *p
 	}
@@ -196,7 +196,7 @@ func (s *stepper) run(a *attempt) (ran bool, err error) {
 		s.count(EventsDuplicate)
 		return true, nil
 	}
-	if failure := s.judge(a, result.outcome, result.failure, staged); failure != nil {
+	if failure := s.failureOf(a, result.outcome, result.failure, staged); failure != nil {
 		return false, s.fail(a, failure, staged)
 	}
 	if err := s.commitCalls(&staged.Calls, cache); err != nil {
@@ -208,14 +208,14 @@ func (s *stepper) run(a *attempt) (ran bool, err error) {
 	return true, nil
 }
 
-// migrate brings a snapshot to the version of the agent.
+// migrate brings a snapshot to the agent's version.
 func (s *stepper) migrate(from, to uint32, snapshot []byte) ([]byte, error) {
 	migrator, ok := s.Agent.(agent.SnapshotMigrator)
 	switch {
 	case from > to:
 		return nil, fmt.Errorf("the snapshot has version %d, this build of the agent knows %d", from, to)
 	case !ok:
-		return nil, fmt.Errorf("the snapshot has version %d, the agent %d, and it has no method MigrateSnapshot", from, to)
+		return nil, fmt.Errorf("the snapshot has version %d and the agent version %d: give the agent a method MigrateSnapshot", from, to)
 	}
 	out, err := migrator.MigrateSnapshot(from, snapshot)
 	if err != nil {
@@ -224,16 +224,16 @@ func (s *stepper) migrate(from, to uint32, snapshot []byte) ([]byte, error) {
 	return bytes.Clone(out), nil
 }
 
-// judge says why an activation whose code has returned fails all the same. Told is what the
-// agent's code has returned as a failure.
-func (s *stepper) judge(a *attempt, o agent.Outcome, told *Failure, staged agent.Staged) *Failure {
+// failureOf returns why an activation fails although its code has returned, or nil. told is the
+// failure that the agent's code has returned.
+func (s *stepper) failureOf(a *attempt, o agent.Outcome, told *Failure, staged agent.Staged) *Failure {
 	failed := func(code deadletter.Code, text string) *Failure {
 		return &Failure{Reason: deadletter.ActivationError, Code: code, Text: text}
 	}
 	switch {
-	case staged.Err != nil: // first: the agent may have ignored it
+	case staged.Err != nil: // checked first, because the agent may have ignored it
 		return failed(codeOf(staged.Err), staged.Err.Error())
-	case staged.Calls.Err != nil: // this, too
+	case staged.Calls.Err != nil: // the agent may have ignored this, too
 		return &Failure{Reason: deadletter.BudgetExceeded, Code: deadletter.Tokens, Text: staged.Calls.Err.Error()}
 	case told != nil:
 		return told
@@ -257,10 +257,10 @@ func (s *stepper) judge(a *attempt, o agent.Outcome, told *Failure, staged agent
 		}
 		return nil
 	}
-	return failed(deadletter.Failed, "Run returned neither an error nor an outcome; use Done, Suspend or Reject")
+	return failed(deadletter.Failed, "Run returned the zero Outcome; use Done, Suspend or Reject")
 }
 
-// codeOf is the code of an error that an agent returned, or ignored.
+// codeOf returns the code for an error that an agent returned or ignored.
 func codeOf(err error) deadletter.Code {
 	for _, known := range []struct {
 		err  error
@@ -278,13 +278,13 @@ func codeOf(err error) deadletter.Code {
 	return deadletter.Failed
 }
 
-// isError is errors.Is of an error whose methods, which are the agent's, may panic.
+// isError is errors.Is that recovers panics: the methods of err are the agent's code.
 func isError(err, target error) (is bool) {
 	defer func() { _ = recover() }()
 	return errors.Is(err, target)
 }
 
-// describe is the text of an error, whose method may panic.
+// describe returns the text of an error. The method Error may panic.
 func describe(err error) (text string) {
 	if err == nil {
 		return ""
@@ -297,7 +297,7 @@ func describe(err error) (text string) {
 	return err.Error()
 }
 
-// apply makes the next state of an activation that succeeded, and what goes out.
+// apply applies an activation that has succeeded: it makes the next state and the effects.
 func (s *stepper) apply(a *attempt, o agent.Outcome, staged agent.Staged, version uint32) {
 	entry, resumes := s.entry(a), s.resumes(a)
 	s.changed()
@@ -339,7 +339,7 @@ func (s *stepper) apply(a *attempt, o agent.Outcome, staged agent.Staged, versio
 	s.touch(a.now)
 }
 
-// resumes is how often the activation was resumed, this attempt included.
+// resumes returns how often the activation was resumed, this attempt included.
 func (s *stepper) resumes(a *attempt) int64 {
 	if !a.resumed {
 		return 0
@@ -369,7 +369,7 @@ func (s *stepper) suspend(a *attempt, o agent.Outcome, staged agent.Staged, vers
 	s.setPending(append(slices.Clone(a.open), staged.Intents...))
 }
 
-// setPending sets what the suspension waits for.
+// setPending sets the open intents of the suspension.
 func (s *stepper) setPending(pending []*pb.ToolIntent) {
 	s.c.Pending = pending
 	ids := make([]string, len(pending))
@@ -380,7 +380,7 @@ func (s *stepper) setPending(pending []*pb.ToolIntent) {
 	s.c.EscalationIds = slices.DeleteFunc(slices.Clone(s.c.EscalationIds), func(id string) bool { return !slices.Contains(ids, id) })
 }
 
-// endSuspension forgets all that belongs to a suspension.
+// endSuspension clears everything that belongs to a suspension.
 func (s *stepper) endSuspension() {
 	c := s.c
 	c.Continuation, c.Pending, c.ExpiredIntentIds, c.EscalationIds = nil, nil, nil, nil
@@ -389,12 +389,12 @@ func (s *stepper) endSuspension() {
 }
 
 func (s *stepper) emitIntent(now int64, in *pb.ToolIntent) {
-	// A copy: the one in state is not the consumer's.
+	// A copy, because the original stays in state.
 	s.out.Effects = append(s.out.Effects, Effect{AtMS: now, Intent: proto.CloneOf(in)})
 	s.count(IntentsEmitted)
 }
 
-// fail makes the dead letter of an attempt that failed, which changes nothing.
+// fail makes the dead letter of an attempt that failed. The attempt changes nothing else.
 func (s *stepper) fail(a *attempt, f *Failure, staged agent.Staged) error {
 	f = withoutSecrets(f, staged.Calls.Secrets)
 	l := deadletter.Letter{
@@ -428,7 +428,7 @@ func (s *stepper) fail(a *attempt, f *Failure, staged agent.Staged) error {
 		s.traceError(a.seq, a.now, hash, l, a)
 	}
 	if a.arrival != nil {
-		// The event was remembered when it was deferred.
+		// The name of the event was stored when it was deferred.
 		if id, failure := s.eventID(a.env.GetExternalEvent()); failure == nil {
 			s.forget(id)
 		}
@@ -447,13 +447,14 @@ func (s *stepper) entryOf(a *attempt) uint32 {
 	return s.entry(a)
 }
 
-// timerInput stands for the input of an activation that a timer has started.
+// timerInput returns a text that stands for the input of an activation that a timer started.
 func timerInput(a *attempt) string { return fmt.Sprintf("%s@%d", DeadlineTag, a.now) }
 
-// traceParent is the W3C form, version 00.
+// traceParentForm is the W3C traceparent, version 00.
 var traceParentForm = regexp.MustCompile(`^00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$`)
 
-// letterOf is a dead letter of an envelope. One that cannot be encoded is repaired.
+// letterOf returns a dead letter about an envelope. An envelope that cannot be encoded is
+// repaired.
 func (s *stepper) letterOf(env *pb.AgentEnvelope, reason deadletter.Reason, code deadletter.Code, text string) (deadletter.Letter, error) {
 	input, err := marshal(env)
 	if err != nil {
@@ -468,7 +469,7 @@ func (s *stepper) letterOf(env *pb.AgentEnvelope, reason deadletter.Reason, code
 	}, nil
 }
 
-// refuse makes a dead letter of an envelope that has no other effect.
+// refuse makes a dead letter of an envelope. The envelope has no other effect.
 func (s *stepper) refuse(env *pb.AgentEnvelope, reason deadletter.Reason, code deadletter.Code, text string) error {
 	l, err := s.letterOf(env, reason, code, text)
 	if err != nil {

@@ -21,7 +21,8 @@ const (
 	WakeTag     = "wake"
 )
 
-// Timeout takes the timer that is due at [Deadline]. Without a suspension it does nothing.
+// Timeout handles the timer that is due at [Deadline]. If the key is not suspended, it does
+// nothing.
 func (r *Rules) Timeout(k *Key) (Step, error) {
 	s := r.step(k)
 	return s.done(s.timeout())
@@ -80,8 +81,8 @@ func (s *stepper) timeout() error {
 	return s.deny(due, route)
 }
 
-// expire tells the agent that no open intent can be answered any more. The ids count as
-// told whatever becomes of the activation.
+// expire tells the agent that all open intents have expired. It tells each intent once, even if
+// the activation fails.
 func (s *stepper) expire(now int64) error {
 	ids := make([]string, len(s.c.Pending))
 	for i, in := range s.c.Pending {
@@ -102,8 +103,8 @@ func (s *stepper) expire(now int64) error {
 	return s.drain(now)
 }
 
-// timedOut resumes the agent at its deadline. There is no later time at which it could be
-// tried again, so that a failure ends the suspension.
+// timedOut resumes the agent at its deadline. No later time would try it again, so a failure ends
+// the suspension.
 func (s *stepper) timedOut(now int64) error {
 	ran, err := s.run(&attempt{
 		trigger: agent.Trigger{Kind: agent.TimedOut},
@@ -132,7 +133,7 @@ func (s *stepper) deny(now int64, route agent.Route) error {
 
 func (s *stepper) drop(now int64, code deadletter.Code, text string) error {
 	s.traceTimeout(now, deadletter.HITLTimeout, string(code))
-	deadline := s.c.Continuation.GetDeadlineMs() // of which an expiry, that is one too many, is ahead
+	deadline := s.c.Continuation.GetDeadlineMs() // still ahead if an expiry, not the deadline, was one too many
 	err := s.deadLetter(now, deadletter.Letter{
 		Reason: deadletter.HITLTimeout, Code: code, Error: text,
 		EntityKey: s.k.Entity, EventTimeMS: deadline, InputKind: deadletter.NoInput,
@@ -147,7 +148,7 @@ func (s *stepper) drop(now int64, code deadletter.Code, text string) error {
 	return s.drain(now)
 }
 
-// escalate asks for the oldest open approval again.
+// escalate stages an intent that asks for the oldest open approval again.
 func (s *stepper) escalate(now int64, route agent.Route) error {
 	cont := s.c.Continuation
 	i := slices.IndexFunc(s.c.Pending, func(in *pb.ToolIntent) bool {
@@ -180,10 +181,10 @@ func (s *stepper) escalate(now int64, route agent.Route) error {
 	return nil
 }
 
-// Idle takes the timer that is due at the TTL mark. It clears memory and replay cache. It
-// keeps seq, so that no id is ever used twice, and the count of the hour, so that a TTL
-// below an hour does not lift MaxActivationsPerHour. A key that is suspended, or has deferred
-// events, is not cleared.
+// Idle handles the timer that is due at the TTL mark. It clears memory and replay cache. It keeps
+// seq, so that ids stay unique, and the count of activations in the hour, so that a TTL below an
+// hour does not lift MaxActivationsPerHour. It does not clear a key that is suspended or has
+// deferred events.
 func (r *Rules) Idle(k *Key) (Step, error) {
 	s := r.step(k)
 	return s.done(s.idle())
@@ -194,8 +195,8 @@ func (s *stepper) idle() error {
 	if !ok {
 		return nil
 	}
-	// The mark lies behind the deadline, which is due, too, unless the TTL was off when the
-	// suspension began.
+	// The TTL mark is after the deadline, so the deadline is due, too. This is otherwise only if
+	// the TTL was off when the suspension began.
 	if due, suspended := Deadline(s.c); suspended && due <= mark {
 		if err := s.timeout(); err != nil {
 			return err
@@ -208,7 +209,7 @@ func (s *stepper) idle() error {
 		s.touch(mark)
 		return nil
 	}
-	// Both are opened before either is cleared: a cell of a newer version is not lost.
+	// Open both cells before clearing either, so that a cell of a newer version is not lost.
 	mem, err := s.k.Memory()
 	if err != nil {
 		return err

@@ -13,12 +13,12 @@ import (
 	pb "github.com/beamagents/beamagents-go/proto/beam_agents/v1"
 )
 
-// digest is what tells the ERROR events of one activation apart.
+// digest distinguishes the ERROR events of one activation.
 func digest(input []byte) [32]byte { return sha256.Sum256(input) }
 
-// attemptSpan is the span of an attempt. The first attempt, and the first resume at a step
-// above 0, have the id that other implementations give them; their ids of further resumes
-// may repeat, so these carry the number of the resume.
+// attemptSpan returns the id of the span of an attempt. For the first attempt, and for the first
+// resume at a step above 0, it is the id that other implementations use. Their ids for further
+// resumes may repeat, so our ids for them include the number of the resume.
 func attemptSpan(key []byte, seq int64, entry uint32, resumes int64) [8]byte {
 	role := intent.RoleActivation
 	if resumes > 1 || resumes == 1 && entry == 0 {
@@ -27,7 +27,7 @@ func attemptSpan(key []byte, seq int64, entry uint32, resumes int64) [8]byte {
 	return intent.SpanID(key, seq, role, entry)
 }
 
-// tracer makes the trace events of a key at one time.
+// tracer makes the trace events of a key at one event time.
 type tracer struct {
 	s        *stepper
 	seq, now int64
@@ -48,7 +48,8 @@ func (t tracer) emit(e *pb.TraceEvent, span, parent [8]byte) {
 	t.s.out.Effects = append(t.s.out.Effects, Effect{AtMS: t.now, Trace: e})
 }
 
-// parentOf is the parent of an attempt: the first attempt of the activation, or none.
+// parentOf returns the span of the first attempt of the activation. It is zero for the first
+// attempt itself.
 func (t tracer) parentOf(a *attempt) (parent [8]byte) {
 	if a != nil && a.resumed {
 		parent = attemptSpan(t.s.k.Entity, t.seq, 0, 0)
@@ -63,14 +64,14 @@ func kindOf(a *attempt) string {
 	return "start"
 }
 
-// link adds the caller's traceparent, if it has the W3C form.
+// link adds the traceparent of the caller, if it has the W3C form.
 func link(attributes map[string]string, a *attempt) {
 	if traceParentForm.MatchString(a.traceParent) {
 		attributes["beam_agents.traceparent"] = a.traceParent
 	}
 }
 
-// begin is ACTIVATION_START. It carries the start of the first attempt.
+// begin emits ACTIVATION_START with the time at which the first attempt started.
 func (t tracer) begin(span [8]byte, a *attempt, startedMS int64) {
 	attributes := map[string]string{"beam_agents.activation.kind": kindOf(a)}
 	link(attributes, a)
@@ -79,8 +80,8 @@ func (t tracer) begin(span [8]byte, a *attempt, startedMS int64) {
 	}, span, t.parentOf(a))
 }
 
-// end is ACTIVATION_END. It says all that a span of the attempt needs, since an exporter may
-// get START in another bundle.
+// end emits ACTIVATION_END. It carries all that the span of the attempt needs, because an
+// exporter may get ACTIVATION_START in another bundle.
 func (t tracer) end(span [8]byte, a *attempt, staged agent.Staged, startedMS int64, status string) {
 	attributes := map[string]string{}
 	maps.Copy(attributes, staged.Attributes)
@@ -136,7 +137,7 @@ func (t tracer) suspended(parent [8]byte, cont *pb.Continuation, step, entry uin
 	}, intent.SpanID(t.s.k.Entity, t.seq, role, step), parent)
 }
 
-// traceError is the ERROR event of an input that failed.
+// traceError emits the ERROR event of an input that failed.
 func (s *stepper) traceError(seq, now int64, input [32]byte, l deadletter.Letter, a *attempt) {
 	t := s.tracer(seq, now)
 	attributes := map[string]string{
@@ -159,7 +160,7 @@ func (s *stepper) traceError(seq, now int64, input [32]byte, l deadletter.Letter
 			attributes["beam_agents.failure.llm_calls"] = strconv.FormatInt(*p.ModelCalls, 10)
 		}
 	}
-	// Only an activation that was suspended has emitted the span of its first attempt.
+	// The span of the first attempt exists only if that attempt has suspended.
 	var parent [8]byte
 	if s.c.Continuation != nil && s.c.Continuation.GetSeq() == seq {
 		parent = attemptSpan(s.k.Entity, seq, 0, 0)
@@ -168,7 +169,7 @@ func (s *stepper) traceError(seq, now int64, input [32]byte, l deadletter.Letter
 		intent.ErrorSpanID(s.k.Entity, seq, input), parent)
 }
 
-// traceTimeout is the ERROR event of a suspension that a timer has ended.
+// traceTimeout emits the ERROR event of a suspension that a timer has ended.
 func (s *stepper) traceTimeout(now int64, reason deadletter.Reason, kind string) {
 	seq := s.c.Continuation.GetSeq()
 	s.tracer(seq, now).emit(&pb.TraceEvent{

@@ -9,30 +9,30 @@ import (
 	pb "github.com/beamagents/beamagents-go/proto/beam_agents/v1"
 )
 
-// Kind says what a [Call] waits for.
+// Kind says what a [Call] is and what it waits for.
 type Kind string
 
 // The kinds of call.
 const (
-	// ToolCall is an intent, and waits for its result.
+	// ToolCall stages an intent and waits for its result.
 	ToolCall Kind = "tool"
-	// ApprovedToolCall asks a human, then is an intent with exactly the approved arguments,
-	// and waits for its result.
+	// ApprovedToolCall asks a human first. After an approval it stages an intent with exactly the
+	// approved arguments, and waits for its result.
 	ApprovedToolCall Kind = "approved_tool"
-	// Decision asks a human, and waits for nothing else.
+	// Decision asks a human and waits only for the decision.
 	Decision Kind = "decision"
 )
 
-// Call is what a framework waits for.
+// Call is a call for which a framework waits.
 type Call struct {
 	Kind Kind   `json:"kind"`
 	Tool string `json:"tool"`
-	// Args are a JSON object. Nil and null are {}.
+	// Args is a JSON object. Nil and null stand for {}.
 	Args json.RawMessage `json:"args"`
 }
 
-// NewCall returns a call whose args are the canonical JSON of a Go value, as of
-// Activation.Act.
+// NewCall returns a call whose arguments are the canonical JSON of args, as Activation.Act
+// encodes them.
 func NewCall(kind Kind, tool string, args any) (Call, error) {
 	encoded, err := json.Marshal(args)
 	if err != nil {
@@ -41,8 +41,8 @@ func NewCall(kind Kind, tool string, args any) (Call, error) {
 	return Call{kind, tool, encoded}.canonical()
 }
 
-// canonical returns the call with its args as an intent has them. It reports what is wrong
-// with a call.
+// canonical returns the call with canonical arguments, as an intent has them. It returns an error
+// if the call cannot be staged.
 func (c Call) canonical() (Call, error) {
 	if len(c.Args) == 0 || string(c.Args) == "null" {
 		c.Args = json.RawMessage("{}")
@@ -62,25 +62,26 @@ func (c Call) canonical() (Call, error) {
 	return c, nil
 }
 
-// Equal compares two canonical calls.
+// Equal reports whether two canonical calls are equal.
 func (c Call) Equal(other Call) bool {
 	return c.Kind == other.Kind && c.Tool == other.Tool && string(c.Args) == string(other.Args)
 }
 
-// Answer is how a [Call] ended.
+// Answer says how a [Call] ended.
 type Answer struct {
-	// Approved reports that a human has approved the call.
+	// Approved reports whether a human has approved the call.
 	Approved bool `json:"approved,omitempty"`
-	// Status is that of the result. It is STATUS_UNSPECIFIED where a human's decision is the
-	// answer, and EXPIRED if nobody has answered in time.
+	// Status is the status of the result. It is STATUS_UNSPECIFIED if the answer is a decision,
+	// and EXPIRED if nobody has answered in time.
 	Status pb.ToolResult_Status `json:"status,omitempty"`
-	// Payload is that of the result.
+	// Payload is the payload of the result.
 	Payload []byte `json:"payload,omitempty"`
 	// Error is the error message of the result.
 	Error string `json:"error,omitempty"`
 }
 
-// Text says the answer to a model: the payload, or a sentence about what has happened.
+// Text returns the answer as text for a model: the payload, or a sentence that says what
+// happened.
 func (a Answer) Text() string {
 	switch {
 	case a.Status == pb.ToolResult_OK:

@@ -10,14 +10,13 @@ import (
 
 type clientKey struct{}
 
-// WithActivation returns a context whose requests through [HTTPClient] belong to an
-// activation.
+// WithActivation returns a context for requests through [HTTPClient] that belong to act.
 func WithActivation(ctx context.Context, act *agent.Activation) context.Context {
 	return context.WithValue(ctx, clientKey{}, act.HTTPClient())
 }
 
-// HTTPClient returns a client for all activations. A request is sent with the client of the
-// activation in its context. A request without one fails.
+// HTTPClient returns one client for all activations. It sends a request with the client of the
+// activation in the context of the request. A request without an activation fails.
 func HTTPClient() *http.Client { return &http.Client{Transport: transport{}} }
 
 type transport struct{}
@@ -26,9 +25,9 @@ func (transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	client, ok := req.Context().Value(clientKey{}).(*http.Client)
 	if !ok {
 		if req.Body != nil {
-			_ = req.Body.Close() // as a RoundTripper must
+			_ = req.Body.Close() // a RoundTripper must close the body
 		}
-		return nil, errors.New("adapter: there is no activation in the context of the request")
+		return nil, errors.New("adapter: the context of the request has no activation: use adapter.WithActivation")
 	}
 	return client.Transport.RoundTrip(req)
 }

@@ -10,16 +10,15 @@ import (
 	pb "github.com/beamagents/beamagents-go/proto/beam_agents/v1"
 )
 
-// Waiting are the calls without an answer, in the order in which their open intents were
-// staged. It is kept in the snapshot of the agent, as JSON or otherwise.
+// Waiting lists the calls without an answer, in the order in which their open intents were
+// staged. Keep it in the snapshot of the agent, for example as JSON.
 type Waiting []Wait
 
 // Wait is a call without an answer.
 type Wait struct {
-	ID   string `json:"id"` // by which the framework knows the call
+	ID   string `json:"id"` // the framework's id of the call
 	Call `json:"call"`
-	// Approved reports that a human has approved the call, and that the open intent is that
-	// of the tool.
+	// Approved reports that a human has approved the call, so the open intent is the tool call.
 	Approved bool `json:"approved,omitempty"`
 }
 
@@ -30,7 +29,7 @@ type Answered struct {
 	Answer Answer
 }
 
-// Stage stages the intent of a call.
+// Stage stages the intent of a call and adds the call to the list.
 func (w *Waiting) Stage(act *agent.Activation, id string, c Call) error {
 	c, err := c.canonical()
 	if err != nil {
@@ -47,14 +46,15 @@ func (w *Waiting) Stage(act *agent.Activation, id string, c Call) error {
 	return nil
 }
 
-// Has reports whether a call of this id waits.
+// Has reports whether a call with this id is waiting.
 func (w *Waiting) Has(id string) bool {
 	return slices.ContainsFunc(*w, func(other Wait) bool { return other.ID == id })
 }
 
-// Answer returns the calls that the trigger of the activation answers: one for a result and
-// for a decision, all where time is the trigger, and none if the decision approves an
-// [ApprovedToolCall]. An answer to an intent that was not staged here is an error.
+// Answer returns the calls that the trigger of the activation answers, and removes them from the
+// list. A result or a decision answers one call. A trigger of time (Expired, TimedOut) answers
+// all calls. A decision that approves an [ApprovedToolCall] answers none: Answer stages the
+// approved call. A trigger for an intent that was not staged through the list is an error.
 func (w *Waiting) Answer(act *agent.Activation) ([]Answered, error) {
 	t := act.Trigger()
 	switch t.Kind {
@@ -67,7 +67,7 @@ func (w *Waiting) Answer(act *agent.Activation) ([]Answered, error) {
 		*w = nil
 		return all, nil
 	default:
-		return nil, fmt.Errorf("adapter: the trigger %v answers no call", t.Kind)
+		return nil, fmt.Errorf("adapter: a trigger of kind %v does not answer a call", t.Kind)
 	}
 	at := w.find(t.Intent, act.Open())
 	if at < 0 {
@@ -81,7 +81,7 @@ func (w *Waiting) Answer(act *agent.Activation) ([]Answered, error) {
 		answer.Status, answer.Payload, answer.Error = t.Result.GetStatus(), t.Result.GetPayload(), t.Result.GetErrorMessage()
 	case t.Approved && wait.Kind == ApprovedToolCall:
 		wait.Approved = true
-		*w = append(*w, wait) // its intent is the youngest
+		*w = append(*w, wait) // its intent was staged last
 		return nil, act.ActApproved()
 	default:
 		answer.Approved = t.Approved
@@ -89,9 +89,9 @@ func (w *Waiting) Answer(act *agent.Activation) ([]Answered, error) {
 	return []Answered{{wait.ID, wait.Call, answer}}, nil
 }
 
-// find returns the index of what waits for an intent, -1 for none. Each call has one intent
-// that is open or was answered just now, in the same order: so the n-th of equal intents
-// belongs to the n-th of equal calls.
+// find returns the index of the call that waits for an intent, or -1. Each call has one intent
+// that is open or was just answered, in the same order. So the n-th of several equal intents
+// belongs to the n-th of the equal calls.
 func (w *Waiting) find(in *pb.ToolIntent, open []*pb.ToolIntent) int {
 	equal := slices.DeleteFunc(append(open, in), func(other *pb.ToolIntent) bool {
 		return intent.KindOf(other) != intent.KindOf(in) || other.GetToolName() != in.GetToolName() || other.GetArgsJson() != in.GetArgsJson()

@@ -17,93 +17,96 @@ import (
 	pb "github.com/beamagents/beamagents-go/proto/beam_agents/v1"
 )
 
-// Errors that the methods of an Activation wrap. A method that refuses an intent or an
-// output fails the activation, also if Run ignores the error: a side effect that was
-// asked for is never left out in silence.
+// The errors that methods of an Activation wrap. When a method refuses an intent or an output,
+// the activation fails, even if Run ignores the error. So a side effect that the agent asked for
+// is never left out silently.
 var (
 	// ErrActivationEnded: Run has returned, or its time is up.
 	ErrActivationEnded = errors.New("the activation has ended")
-	// ErrTooManyIntents: more intents than AgentParams.MaxIntents, those of earlier
-	// activations that are still open included.
+	// ErrTooManyIntents: there would be more open intents than AgentParams.MaxIntents. Open
+	// intents of earlier activations count.
 	ErrTooManyIntents = errors.New("too many intents")
-	// ErrOutputTooLarge: outputs and intents of more bytes than AgentParams.MaxOutputBytes.
+	// ErrOutputTooLarge: outputs and intents would have more bytes than
+	// AgentParams.MaxOutputBytes.
 	ErrOutputTooLarge = errors.New("output too large")
-	// ErrInvalidText: text that is not UTF-8, a value that has no JSON, a name of a tool or
-	// in memory that is empty or longer than 1,024 bytes, arguments that are no JSON object.
+	// ErrInvalidText: a text is not UTF-8; a value cannot be encoded as JSON; the name of a tool
+	// or of an entry in memory is empty or longer than 1,024 bytes; or the arguments are not a
+	// JSON object.
 	ErrInvalidText = errors.New("invalid text")
-	// ErrNotApproved: ActApproved without an approval, or a second time.
+	// ErrNotApproved: ActApproved was called without an approval, or a second time.
 	ErrNotApproved = errors.New("nothing is approved")
 )
 
-// Lifetimes of intents, from the activation's now, unless ExpireIntentsAfter says otherwise.
+// The lifetimes of intents, counted from NowMS. ExpireIntentsAfter sets others.
 const (
 	ToolIntentTTL     = time.Hour
 	ApprovalIntentTTL = 24 * time.Hour
 )
 
-// Bounds of what is staged.
+// Bounds of names, attributes and their number.
 const (
 	maxToolNameBytes  = 1024
 	maxAttributes     = 64
 	maxAttributeKey   = 256
 	maxAttributeValue = 4096
-	// attributePrefix is ours: attributes of the runtime begin with it.
+	// attributePrefix begins the names of attributes that the runtime sets.
 	attributePrefix = "beam_agents."
 )
 
-// Activation is one run of an agent. It belongs to the goroutine of Run, but for its model
-// calls: see [Activation.HTTPClient] and [Activation.CallModel].
+// Activation is one run of an agent. It belongs to the goroutine of Run. Only its model calls may
+// come from several goroutines: see [Activation.HTTPClient] and [Activation.CallModel].
 type Activation struct {
 	mu       sync.Mutex
 	start    Start
 	staged   Staged
 	bytes    int
 	ttl      time.Duration
-	approved bool // ActApproved was used
+	approved bool // ActApproved was called
 	snapshot []byte
 	ended    bool
-	calls    *modelcall.Calls // nil before the first use
+	calls    *modelcall.Calls // nil until the first model call
 }
 
-// Start is what a runtime knows when an activation begins. It is for runtimes.
+// Start is what a runtime passes to [Begin]. It is for runtimes.
 type Start struct {
 	Trigger Trigger
 	Key     []byte
 	Seq     int64
-	Step    uint32 // of the first intent that is staged
+	Step    uint32 // the step of the first intent that the activation stages
 	NowMS   int64
 	Open    []*pb.ToolIntent
-	// Memory opens the memory of the key. Its error is the runtime's: it fails the bundle.
+	// Memory opens the memory of the key. An error of it fails the bundle.
 	Memory func() (*memory.Memory, error)
 
-	// TraceParent makes the W3C traceparent of the activation.
+	// TraceParent returns the W3C traceparent of the activation.
 	TraceParent func() string
-	// Offset tells how long the activation has been running, in ms. Nil measures nothing.
+	// Offset tells how long the activation has been running, in ms. If it is nil, no time is measured.
 	Offset func() int64
 
 	// Calls is what the runtime knows of model calls. Begin sets its Key, Seq and Ended.
 	Calls modelcall.Config
 
-	MaxIntents     int // that may be open after the activation
-	MaxOutputBytes int // of outputs and intents
+	MaxIntents     int // bound of the intents that are open after the activation
+	MaxOutputBytes int // bound of the outputs and intents together, in bytes
 }
 
-// Staged is what an activation has left. It is for runtimes.
+// Staged is what an activation has staged. It is for runtimes.
 type Staged struct {
 	Intents    []*pb.ToolIntent
 	Outputs    [][]byte
 	Attributes map[string]string
-	Step       uint32 // the next one
+	Step       uint32 // the step of the next intent
 	// Offsets tells when each intent was staged, if Start.Offset is set.
 	Offsets []int64
-	// Err is the first call that was refused, and fails the activation. It wraps no error of
-	// the agent's: their methods must not run outside of the activation.
+	// Err is the error of the first call that was refused. It fails the activation. It wraps no
+	// error of the agent, because the methods of such an error must not run outside of the
+	// activation.
 	Err error
-	// StateErr is the error of Start.Memory or Start.Calls.Cache, and fails the bundle.
+	// StateErr is an error of Start.Memory or Start.Calls.Cache. It fails the bundle.
 	StateErr error
-	// Calls is what the model calls have left.
+	// Calls is what the model calls have recorded and counted.
 	Calls modelcall.Left
-	// CallSteps are the steps of those that were made with CallModel, by cache key.
+	// CallSteps maps the cache keys of calls made with CallModel to their steps.
 	CallSteps map[string]uint32
 
 	calls []callStep
@@ -114,8 +117,8 @@ func Begin(start Start) *Activation {
 	return &Activation{start: start, staged: Staged{Step: start.Step}}
 }
 
-// Restore hands the agent its snapshot, at the agent's version. It is for runtimes. The
-// error is ErrActivationEnded: Run must not be called then.
+// Restore sets the snapshot, in the agent's version. It is for runtimes. If it returns
+// ErrActivationEnded, Run must not be called.
 func (a *Activation) Restore(snapshot []byte) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -126,7 +129,7 @@ func (a *Activation) Restore(snapshot []byte) error {
 	return nil
 }
 
-// End ends an activation: nothing that its agent still does has an effect. It is for
+// End ends an activation: nothing that its agent does afterwards has an effect. It is for
 // runtimes.
 func (a *Activation) End() Staged {
 	a.mu.Lock()
@@ -135,7 +138,7 @@ func (a *Activation) End() Staged {
 	a.mu.Unlock()
 	var left modelcall.Left
 	if calls != nil {
-		left = calls.End() // without the lock, which a call may wait for
+		left = calls.End() // without the lock: a call that ends may wait for it
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -146,7 +149,7 @@ func (a *Activation) End() Staged {
 	return a.staged
 }
 
-// Trigger returns what the activation runs for. After the activation has ended it is the
+// Trigger returns what the activation runs for. After the activation has ended, it returns the
 // zero Trigger.
 func (a *Activation) Trigger() Trigger {
 	a.mu.Lock()
@@ -160,14 +163,15 @@ func (a *Activation) Trigger() Trigger {
 // Key returns the entity key.
 func (a *Activation) Key() []byte { return bytes.Clone(a.start.Key) }
 
-// Seq returns the number of the activation within its key. A resumed activation has the
-// number of the one that was suspended first.
+// Seq returns the number of the activation within its key. A resumed activation has the number of
+// the activation that was suspended.
 func (a *Activation) Seq() int64 { return a.start.Seq }
 
-// TraceParent returns the W3C traceparent of this activation, for what the agent calls or
-// emits to: an agent that gets it in an event returns it from its own method TraceParent
-// ([TraceLinker]), and its trace is linked to this one. An intent carries the trace without
-// it. The flag sampled is set; the exporter of traces decides alone.
+// TraceParent returns the W3C traceparent of this activation. Pass it to the services that the
+// agent calls, or put it into the events that it emits. If another agent gets it in an event and
+// returns it from its method TraceParent ([TraceLinker]), the two traces are linked. Intents
+// carry the trace by themselves. The sampled flag is always set; the exporter of traces decides
+// alone what is exported.
 func (a *Activation) TraceParent() string {
 	if a.start.TraceParent == nil {
 		return ""
@@ -175,15 +179,16 @@ func (a *Activation) TraceParent() string {
 	return a.start.TraceParent()
 }
 
-// NowMS returns the event time of the trigger, in ms of the Unix epoch. It does not move
+// NowMS returns the event time of the trigger, in ms since the Unix epoch. It does not change
 // during the activation.
 func (a *Activation) NowMS() int64 { return a.start.NowMS }
 
-// Snapshot returns what the suspended activation left, nil in a fresh one.
+// Snapshot returns the snapshot of the suspension that this activation resumes, or nil in a fresh
+// activation.
 func (a *Activation) Snapshot() []byte { return bytes.Clone(a.snapshot) }
 
-// Open returns the intents of earlier activations that still wait for an answer, in the
-// order of their staging. The one that the trigger answers is not among them.
+// Open returns the open intents of earlier activations, in the order of their staging, without
+// the one that the trigger answers.
 func (a *Activation) Open() []*pb.ToolIntent {
 	open := make([]*pb.ToolIntent, len(a.start.Open))
 	for i, in := range a.start.Open {
@@ -192,8 +197,8 @@ func (a *Activation) Open() []*pb.ToolIntent {
 	return open
 }
 
-// ExpireIntentsAfter sets the lifetime of the intents that are staged from here on, at
-// least 1 ms. 0 sets it back to ToolIntentTTL and ApprovalIntentTTL.
+// ExpireIntentsAfter sets the lifetime of the intents that are staged after it, at least 1 ms. 0
+// restores ToolIntentTTL and ApprovalIntentTTL.
 func (a *Activation) ExpireIntentsAfter(d time.Duration) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -207,21 +212,21 @@ func (a *Activation) ExpireIntentsAfter(d time.Duration) error {
 	return nil
 }
 
-// Act asks for a tool call: an intent of this tool, and of args as canonical JSON, which
-// is an object. Nil args are {}. A json.RawMessage stands for its own text. The answer
-// resumes the agent, if it suspends.
+// Act stages an intent to call a tool. Its arguments are the canonical JSON of args, which must
+// be an object. Nil stands for {}, and a json.RawMessage for its own text. If the agent suspends,
+// the answer resumes it.
 func (a *Activation) Act(tool string, args any) error { return a.stage(intent.Tool, tool, args) }
 
-// RequestApproval asks a human whether the tool may be called with args, which are as for
-// Act. The answer resumes the agent with the trigger Approval; then [Activation.ActApproved]
-// stages the call.
+// RequestApproval stages an intent that asks a human whether the tool may be called with args.
+// They are encoded as for Act. The answer resumes the agent with the trigger Approval, and then
+// [Activation.ActApproved] stages the call.
 func (a *Activation) RequestApproval(tool string, args any) error {
 	return a.stage(intent.Approval, tool, args)
 }
 
-// ActApproved stages the tool call that the trigger approves, with the tool and exactly
-// the bytes of the arguments that were approved. It is an error in an activation without
-// an approved trigger, and a second time.
+// ActApproved stages the tool call that the trigger approves: the same tool, and exactly the
+// bytes of the approved arguments. It returns an error that wraps ErrNotApproved if the trigger
+// is not an approval or if it was called before.
 func (a *Activation) ActApproved() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -249,7 +254,7 @@ func (a *Activation) ActApproved() error {
 func (a *Activation) stage(kind intent.Kind, tool string, args any) error {
 	text, encodeErr := []byte("{}"), error(nil)
 	if args != nil {
-		text, encodeErr = encodeJSON(args) // without the lock: it may call methods of args
+		text, encodeErr = encodeJSON(args) // without the lock: methods of args run here
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -259,7 +264,7 @@ func (a *Activation) stage(kind intent.Kind, tool string, args any) error {
 	case encodeErr != nil:
 		return a.refuse(fmt.Errorf("agent: args of %q: %w: %s", tool, ErrInvalidText, encodeErr.Error()))
 	}
-	// Also for an approval: it is a tool call that is approved.
+	// An approval needs an object, too, because it approves a tool call.
 	if text[0] != '{' {
 		return a.refuse(fmt.Errorf("agent: args of %q: %w: they must be a JSON object", tool, ErrInvalidText))
 	}
@@ -294,7 +299,7 @@ func (a *Activation) build(kind intent.Kind, tool string, args []byte) (*pb.Tool
 		return nil, fmt.Errorf("agent: %w", err)
 	}
 	if args != nil {
-		in.ArgsJson = string(args) // canonical already
+		in.ArgsJson = string(args) // already canonical
 	}
 	return in, nil
 }
@@ -314,7 +319,7 @@ func (a *Activation) add(in *pb.ToolIntent) error {
 	return nil
 }
 
-// count counts bytes that go out.
+// count adds n to the bytes that the activation emits, and refuses them above the bound.
 func (a *Activation) count(n int) error {
 	if n > a.start.MaxOutputBytes-a.bytes {
 		return a.refuse(fmt.Errorf("agent: %w: %d bytes and %d before them, the limit is %d", ErrOutputTooLarge, n, a.bytes, a.start.MaxOutputBytes))
@@ -323,7 +328,7 @@ func (a *Activation) count(n int) error {
 	return nil
 }
 
-// refuse remembers the first refusal.
+// refuse keeps the first refusal.
 func (a *Activation) refuse(err error) error {
 	if a.staged.Err == nil {
 		a.staged.Err = err
@@ -331,7 +336,7 @@ func (a *Activation) refuse(err error) error {
 	return err
 }
 
-// Emit stages an output under the key of the activation.
+// Emit stages an output under the key of the activation. The value is copied.
 func (a *Activation) Emit(value []byte) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -347,7 +352,7 @@ func (a *Activation) Emit(value []byte) error {
 
 // EmitJSON stages the canonical JSON of v as an output.
 func (a *Activation) EmitJSON(v any) error {
-	b, err := encodeJSON(v) // without the lock: it may call methods of v
+	b, err := encodeJSON(v) // without the lock: methods of v run here
 	if err == nil {
 		return a.Emit(b)
 	}
@@ -359,9 +364,9 @@ func (a *Activation) EmitJSON(v any) error {
 	return a.refuse(fmt.Errorf("agent: output: %w: %s", ErrInvalidText, err.Error()))
 }
 
-// SetAttribute adds an attribute to the trace event with which the activation ends. At
-// most 64, with a name of 1 to 256 bytes that does not begin with "beam_agents." and a
-// value of at most 4,096, both UTF-8.
+// SetAttribute adds an attribute to the trace event at the end of the activation. An activation
+// has at most 64. A name has 1 to 256 bytes and does not begin with "beam_agents."; a value has
+// at most 4,096 bytes. Both must be UTF-8.
 func (a *Activation) SetAttribute(name, value string) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -376,7 +381,7 @@ func (a *Activation) SetAttribute(name, value string) error {
 	case !utf8.ValidString(name) || !utf8.ValidString(value):
 		return a.refuse(fmt.Errorf("agent: attribute %q: %w: it is not UTF-8", name, ErrInvalidText))
 	case !known && len(a.staged.Attributes) == maxAttributes:
-		return a.refuse(fmt.Errorf("agent: attribute %q: there are %d already", name, maxAttributes))
+		return a.refuse(fmt.Errorf("agent: attribute %q: the activation has %d already, which is the limit", name, maxAttributes))
 	}
 	if a.staged.Attributes == nil {
 		a.staged.Attributes = map[string]string{}

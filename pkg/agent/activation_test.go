@@ -298,7 +298,7 @@ func TestMemory(t *testing.T) {
 		t.Errorf("a refused Put has left %d", v)
 	}
 	if staged := act.End(); staged.Err != nil || staged.StateErr != nil {
-		t.Errorf("%+v", staged) // memory is no side effect: its errors are the agent's to judge
+		t.Errorf("%+v", staged) // memory is not a side effect: the agent decides about its errors
 	}
 }
 

@@ -1,5 +1,6 @@
-// Package agent is what the author of an agent sees: the agent as a plain Go type, the
-// activation that it is given, and the outcome that it returns.
+// Package agent is the API for the author of an agent. An agent is a Go type with the method Run.
+// Run gets an [Activation], in which it reads its trigger and its memory and stages side effects,
+// and returns an [Outcome].
 //
 //	type Refunds struct{ LimitCents int64 }
 //
@@ -22,31 +23,34 @@
 //		return agent.Done(), act.EmitJSON(act.Trigger().Kind)
 //	}
 //
-// transforms.RunAgent runs such a type on Beam. Package agenttest runs it in a test
-// without Beam.
+// transforms.RunAgent runs such a type on Beam. Package agenttest runs it in a test without Beam.
 //
 // # Behaviour
 //
-// An activation is one run of an agent for one trigger: an event, the result of a tool,
-// the decision of a human, or the passing of time. The agent reads and writes the memory
-// of its key ([Get], [Put], [Delete]), asks for side effects ([Activation.Act],
+// An activation is one run of an agent for one trigger. A trigger is an event, the result of a
+// tool, the decision of a human, or the passing of time. The agent reads and writes the memory of
+// its key ([Get], [Put], [Delete]), asks for side effects ([Activation.Act],
 // [Activation.RequestApproval]), and returns [Done], [Suspend] or [Reject].
 //
-// Everything is staged. Intents, outputs and memory take effect together when Run returns
-// an outcome and no error. When Run returns an error, panics, or exceeds its time limit,
-// nothing of the activation takes effect, and its input becomes a dead letter.
+// Everything that an activation does is staged. Intents, outputs and memory take effect together,
+// when Run returns an outcome without an error. When Run returns an error, panics, or exceeds its
+// time limit, no part of the activation takes effect, and its input becomes a dead letter.
 //
-// A suspended agent goes on in a new activation with the snapshot that it left, when an
-// intent is answered. An intent waits until it is answered, or until its expiry was
-// reported to the agent ([Expired]); [Done] stops waiting for all of them. While a key is
-// suspended its new events wait.
+// When an intent of a suspended agent is answered, a new activation resumes it with the snapshot
+// that the suspension kept. An intent is open until it is answered, or until the agent has been
+// told that it has expired ([Expired]). [Done] closes all open intents. New events of a suspended
+// key are deferred until the suspension ends, or refused if AgentParams.WhileSuspended is Reject.
 //
-// A human approves a tool call, not a plan: an approval is requested for a tool and its
-// arguments, and [Activation.ActApproved] stages exactly these bytes. An agent that builds
-// the arguments anew after the approval may run something that nobody has approved, since
-// memory, a model or the agent's code may have changed in between.
+// A human approves a tool call, not a plan. An approval is requested for a tool and its
+// arguments, and [Activation.ActApproved] stages exactly these bytes. An agent that builds the
+// arguments anew after the approval may run something that nobody has approved, because memory, a
+// model or the agent's code may have changed in between.
 //
-// An agent that holds more than its fields need may have these methods:
+// Make model calls with [Activation.HTTPClient] or [Activation.CallModel]. Their responses are
+// stored with the state of the key. A resumed activation that makes the same call again gets the
+// stored response.
+//
+// An agent may also have these methods:
 //
 //   - Setup(context.Context) error prepares it, once per worker process. See [Preparer].
 //   - TimeoutPolicy([Timeout]) [Route] says what happens at the deadline of a suspension.
@@ -57,27 +61,36 @@
 //     error) read snapshots of an older build. See [SnapshotVersioner], [SnapshotMigrator].
 //   - TraceParent(event []byte) string links the activation to the caller's trace. See
 //     [TraceLinker].
+//   - ModelTransport() http.RoundTripper is the transport of the agent's model calls. See
+//     [ModelTransporter].
+//   - RedactResponse, and SealResponse with OpenResponse, change or encrypt model responses
+//     before they are stored. See [ResponseRedactor], [ResponseSealer].
 //
 // # Limits
 //
-// One value serves all keys at once. It is read-only after Setup: what an agent remembers
-// belongs in memory or in its snapshot. Test with the race detector.
+// One value serves all keys at once, so it is read-only after Setup. Keep what an agent remembers
+// in its memory or its snapshot. Test agents with the race detector.
 //
-// An agent must depend on nothing but its trigger, its memory, its snapshot and its
-// fields. The bundle of a failed worker runs again, and what it emits must be the same.
-// "Now" is [Activation.NowMS], never a clock.
+// An agent must depend only on its trigger, its memory, its snapshot and its fields. The bundle
+// of a failed worker runs again, and must emit the same. The current time is [Activation.NowMS],
+// never a clock.
 //
-// An [Activation] belongs to the goroutine of Run. When Run has returned, or its time is
-// up, every method returns [ErrActivationEnded]. All data is copied on its way in and
-// out: an agent may change what it was given.
+// A memory holds 1 MiB of values; beyond that, the least recently used entries are evicted. The
+// fields of AgentParams bound the open intents, the bytes of outputs and the bytes of a snapshot.
+// An activation beyond one of these bounds fails.
 //
-// A run that ignores its cancelled context goes on in the background, and its result is
-// discarded. A fatal error of the Go runtime in an agent (a concurrent map write, a stack
-// overflow) and a panic on a goroutine that the agent started end the worker process.
+// An [Activation] belongs to the goroutine of Run. When Run has returned, or its time is up,
+// every method returns [ErrActivationEnded]. Data is copied on its way in and out, so an agent
+// may change what it gets.
 //
-// # Differences
+// A Run that ignores its cancelled context continues in the background, and its result is
+// discarded. Two things end the worker process: a fatal error of the Go runtime in an agent, such
+// as a concurrent map write or a stack overflow, and a panic on a goroutine that the agent
+// started.
 //
-// Other implementations hand the arguments of an intent over as text that the agent has
-// made. Here they are canonical JSON of a Go value. Other implementations run an agent
-// again on an event that arrives during a suspension, which loses the suspension.
+// # Differences from other languages
+//
+// In other implementations the arguments of an intent are text that the agent has made; here they
+// are the canonical JSON of a Go value. Other implementations run the agent on an event that
+// arrives during a suspension, and so lose the suspension; here the event is deferred or refused.
 package agent

@@ -7,28 +7,28 @@ import (
 	"strings"
 )
 
-// Encode returns the JSON form in which an agent travels to the workers. It fails if the
-// agent that arrives there would not be the one that was given. It is for runtimes.
+// Encode returns the JSON in which an agent travels to the workers. It returns an error if a
+// worker would decode another agent from it. It is for runtimes.
 func Encode(a Agent) ([]byte, error) {
 	encoded, err := json.Marshal(a)
 	if err != nil {
-		return nil, fmt.Errorf("the agent has no JSON form, in which it travels to the workers: %w", err)
+		return nil, fmt.Errorf("the agent travels to the workers as JSON, and cannot be encoded: %w", err)
 	}
 	again, err := Decode(reflect.TypeOf(a), encoded)
 	if err != nil {
-		return nil, fmt.Errorf("the agent cannot be read from its JSON form, in which it travels to the workers: %w", err)
+		return nil, fmt.Errorf("the agent travels to the workers as JSON, and cannot be decoded: %w", err)
 	}
 	if !reflect.DeepEqual(a, again) {
-		return nil, fmt.Errorf("the agent %T loses %s in its JSON form, in which it travels to the workers: configure it by exported fields "+
-			"that come back from JSON as they were, and open clients and the like in its method Setup", a, lost(reflect.ValueOf(a).Elem(), reflect.ValueOf(again).Elem()))
+		return nil, fmt.Errorf("the agent travels to the workers as JSON, and %T loses %s in it: configure the agent by exported fields "+
+			"that JSON keeps, and open clients and the like in its method Setup", a, lost(reflect.ValueOf(a).Elem(), reflect.ValueOf(again).Elem()))
 	}
 	return encoded, nil
 }
 
-// lost names the first field in which a struct differs from what came back from its JSON
-// form. It shows no value, which may be a secret.
+// lost names the first field in which a struct differs from its decoded JSON. It does not show
+// values, because they may be secrets.
 func lost(sent, back reflect.Value) string {
-	marshals := sent.Addr().Type().Implements(reflect.TypeFor[json.Marshaler]()) // fields mean nothing then
+	marshals := sent.Addr().Type().Implements(reflect.TypeFor[json.Marshaler]()) // then the fields do not show what was lost
 	for i := range sent.NumField() {
 		f, was, is := sent.Type().Field(i), sent.Field(i), back.Field(i)
 		switch {
@@ -48,8 +48,8 @@ func lost(sent, back reflect.Value) string {
 	return "something"
 }
 
-// Decode returns a new agent of a type that [Check] accepts, as a worker makes it from its
-// JSON form. It is for runtimes.
+// Decode decodes an agent of type t, which [Check] accepts, from its JSON, as a worker does. It
+// is for runtimes.
 func Decode(t reflect.Type, encoded []byte) (Agent, error) {
 	a, ok := reflect.TypeAssert[Agent](reflect.New(t.Elem()))
 	if !ok {

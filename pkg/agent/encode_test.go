@@ -82,15 +82,15 @@ func TestEncode(t *testing.T) {
 
 func TestEncodeRefusesWhatWouldBeLost(t *testing.T) {
 	for want, a := range map[string]agent.Agent{
-		"*agent_test.hidden loses the field limit in its JSON form": &hidden{limit: 7},
-		"*agent_test.omitted loses the field Limit in":              &omitted{Limit: 7},
-		"*agent_test.anyNumber loses the field Limit in":            &anyNumber{Limit: 7},
-		"loses the field In.Names in":                               &nested{In: inner{Names: []string{}}},
-		"loses the field inner.names in":                            &embedding{inner: inner{names: []string{"a"}}},
-		"loses the field At in":                                     &timed{At: time.Now()},
-		"*agent_test.silent loses something in":                     &silent{Limit: 7},
-		"the agent has no JSON form":                                &channel{C: make(chan int)},
-		"cannot be read from its JSON form":                         &unreadable{R: reader{}},
+		"*agent_test.hidden loses the field limit in it: configure the agent by exported fields": &hidden{limit: 7},
+		"*agent_test.omitted loses the field Limit in":                                           &omitted{Limit: 7},
+		"*agent_test.anyNumber loses the field Limit in":                                         &anyNumber{Limit: 7},
+		"loses the field In.Names in":                                                            &nested{In: inner{Names: []string{}}},
+		"loses the field inner.names in":                                                         &embedding{inner: inner{names: []string{"a"}}},
+		"loses the field At in":                                                                  &timed{At: time.Now()},
+		"*agent_test.silent loses something in":                                                  &silent{Limit: 7},
+		"the agent travels to the workers as JSON, and cannot be encoded":                        &channel{C: make(chan int)},
+		"the agent travels to the workers as JSON, and cannot be decoded":                        &unreadable{R: reader{}},
 	} {
 		if _, err := agent.Encode(a); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%T: got %v, want %s", a, err, want)

@@ -11,9 +11,9 @@ import (
 	"github.com/beamagents/beamagents-go/pkg/canonjson"
 )
 
-// The options are those of encoding/json, so that the tags and methods of a user's types
-// mean what they always do, but for what it lets pass: text that is not UTF-8, names twice
-// in an object, names in another letter case.
+// The options are those of encoding/json, so that tags and methods of a user's types have their
+// usual meaning. But three things are errors that encoding/json accepts: text that is not UTF-8,
+// duplicate names in an object, and names in another letter case.
 var (
 	encodeOptions = strictjson.JoinOptions(jsonv1.DefaultOptionsV1(),
 		jsontext.AllowInvalidUTF8(false), jsontext.EscapeForHTML(false), jsontext.EscapeForJS(false))
@@ -21,13 +21,13 @@ var (
 		jsontext.AllowInvalidUTF8(false), jsontext.AllowDuplicateNames(false), strictjson.MatchCaseInsensitiveNames(false))
 )
 
-// encodeJSON returns the canonical JSON of v: of its own text if it is a json.RawMessage.
+// encodeJSON returns the canonical JSON of v. A json.RawMessage stands for its own text.
 func encodeJSON(v any) ([]byte, error) {
 	text, ok := v.(json.RawMessage)
 	if !ok {
 		var err error
 		if text, err = strictjson.Marshal(v, encodeOptions); err != nil {
-			return nil, fmt.Errorf("encode %T as JSON: %s", v, err.Error()) // a text: the error is v's own perhaps
+			return nil, fmt.Errorf("encode %T as JSON: %s", v, err.Error()) // only the text: the error may be of v's own type
 		}
 	}
 	return canonjson.Canonicalize(nil, text)

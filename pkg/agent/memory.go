@@ -11,13 +11,13 @@ import (
 	"github.com/beamagents/beamagents-go/pkg/memory"
 )
 
-// Get returns the value that the memory of the key has under name, and whether there is
-// one. A []byte or json.RawMessage comes back as its bytes, a protobuf message from its
-// encoding, everything else from JSON. An error is one of the value, which is of another
-// form, or ErrActivationEnded.
+// Get returns the value under name in the memory of the key, and whether the memory has one. It
+// returns a []byte or json.RawMessage as the stored bytes, decodes a protobuf message from its
+// encoding, and everything else from JSON. An error says that the value cannot be decoded into a
+// T, or is ErrActivationEnded.
 //
-// A Get that finds an entry marks it as the most recently used, which counts as a change
-// of the memory unless it was that already.
+// Get marks the entry as the most recently used. This changes the memory, unless the entry
+// already was the most recently used.
 func Get[T any](act *Activation, name string) (value T, ok bool, err error) {
 	b, ok, err := act.get(name)
 	if err != nil || !ok {
@@ -41,7 +41,7 @@ func Get[T any](act *Activation, name string) (value T, ok bool, err error) {
 	return value, true, nil
 }
 
-// newMessage sets value to a new message if T is a pointer to one.
+// newMessage sets value to a new message if T is a pointer to a message.
 func newMessage[T any](value *T) (proto.Message, bool) {
 	m, ok := any(*value).(proto.Message)
 	if !ok {
@@ -52,11 +52,11 @@ func newMessage[T any](value *T) (proto.Message, bool) {
 	return m, true
 }
 
-// Put stores value under name in the memory of the key, as the most recently used entry.
-// When the memory exceeds 1 MiB of values the least recently used entries are evicted. A
-// value that is too large even alone is an error that wraps memory.ErrOverflow. A name that
-// is empty, longer than 1,024 bytes or not UTF-8, and a value that cannot be encoded, is an
-// error that wraps ErrInvalidText. After an error nothing has changed.
+// Put stores value under name in the memory of the key, as the most recently used entry. When the
+// values of the memory exceed 1 MiB, the least recently used entries are evicted. The error wraps
+// memory.ErrOverflow if the value alone is too large. It wraps ErrInvalidText if the name is
+// empty, longer than 1,024 bytes or not UTF-8, or if the value cannot be encoded. After an error
+// the memory is unchanged.
 func Put[T any](act *Activation, name string, value T) (err error) {
 	var b []byte
 	switch v := any(value).(type) {
@@ -75,7 +75,7 @@ func Put[T any](act *Activation, name string, value T) (err error) {
 	return act.put(name, b)
 }
 
-// Delete removes what the memory has under name. It is no error if there is nothing.
+// Delete removes the entry under name. It succeeds also if there is no such entry.
 func Delete(act *Activation, name string) error {
 	act.mu.Lock()
 	defer act.mu.Unlock()
@@ -87,7 +87,7 @@ func Delete(act *Activation, name string) error {
 	return nil
 }
 
-// Names returns the names in the memory of the key, the least recently used first.
+// Names returns the names in the memory of the key, least recently used first.
 func Names(act *Activation) ([]string, error) {
 	act.mu.Lock()
 	defer act.mu.Unlock()

@@ -11,39 +11,39 @@ import (
 	"github.com/beamagents/beamagents-go/pkg/replay"
 )
 
-// ErrTokenBudget says that the responses of the activation have more tokens than
+// ErrTokenBudget says that the model responses of the activation have more tokens than
 // AgentParams.MaxTokens. The activation fails.
 var ErrTokenBudget = modelcall.ErrTokenBudget
 
-// ModelCall is what makes two calls with [Activation.CallModel] the same call. Messages,
-// Tools and Params are anything that package canonjson takes: maps, slices, texts, numbers,
-// or a json.RawMessage.
+// ModelCall identifies a call of [Activation.CallModel]: two calls with equal fields are the same
+// call. Messages, Tools and Params are values that package canonjson takes: maps, slices,
+// strings, numbers, or a json.RawMessage.
 type ModelCall struct {
 	Model    string
 	Messages any
 	Tools    any
 	Params   any
-	// Fresh asks for an answer of its own after each resume.
+	// Fresh asks for a new answer after each resume.
 	Fresh bool
 }
 
-// WithFresh returns a context for requests of [Activation.HTTPClient] that have answers of
-// their own after each resume.
+// WithFresh returns a context for requests of [Activation.HTTPClient] that shall get a new answer
+// after each resume.
 func WithFresh(ctx context.Context) context.Context { return modelcall.WithFresh(ctx) }
 
-// HTTPClient returns an HTTP client for the SDK of a model provider. A request that the
-// activation, or one that it resumes, has made before is answered from the replay cache of
-// the key. Complete responses with a 2xx status are recorded while they are read.
+// HTTPClient returns an HTTP client for the SDK of a model provider. If this activation, or one
+// that it resumes, has made the same request before, the client answers it from the replay cache
+// of the key. Complete responses with a 2xx status are recorded while they are read.
 //
-// Several goroutines may use the client at once. After the activation has ended each
-// request fails with [ErrActivationEnded].
+// Several goroutines may use the client at once. After the activation has ended, each request
+// fails with [ErrActivationEnded].
 func (a *Activation) HTTPClient() *http.Client { return a.modelCalls().Client() }
 
-// CallModel returns the recorded answer to a call that is not made over HTTP, or calls model
-// and records what it returns. An error of model is returned as it is, and nothing is
-// recorded. A call that succeeds moves the step of the activation.
+// CallModel is for model calls that are not made over HTTP. It returns the recorded answer of the
+// call, or calls model and records what it returns. An error of model is returned unchanged and
+// not recorded. A call that succeeds advances the step of the activation.
 //
-// Several goroutines may call it at once. After the activation has ended it returns
+// Several goroutines may call CallModel at once. After the activation has ended, it returns
 // [ErrActivationEnded].
 func (a *Activation) CallModel(ctx context.Context, call ModelCall, model func(context.Context) ([]byte, error)) ([]byte, error) {
 	body, key, err := a.modelCalls().Call(ctx, modelcall.Request(call), model)
@@ -60,7 +60,7 @@ func (a *Activation) CallModel(ctx context.Context, call ModelCall, model func(c
 	return bytes.Clone(body), nil
 }
 
-// modelCalls begins the model calls at their first use.
+// modelCalls returns the model calls of the activation, and begins them at first use.
 func (a *Activation) modelCalls() *modelcall.Calls {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -71,7 +71,7 @@ func (a *Activation) modelCalls() *modelcall.Calls {
 	config.Key, config.Seq, config.Ended = a.start.Key, a.start.Seq, ErrActivationEnded
 	if open := config.Cache; open != nil {
 		config.Cache = func() (*replay.Cache, error) {
-			a.mu.Lock() // not while another goroutine opens the memory
+			a.mu.Lock() // the lock: another goroutine may be opening the memory
 			defer a.mu.Unlock()
 			if a.ended {
 				return nil, ErrActivationEnded
@@ -87,15 +87,15 @@ func (a *Activation) modelCalls() *modelcall.Calls {
 	return calls
 }
 
-// callStep is the step of a call.
+// callStep is a call before it has its final step.
 type callStep struct {
 	key     string
 	step    uint32
-	intents int // that were staged before
+	intents int // how many intents were staged before the call
 }
 
-// numberCalls gives the calls between two intents their steps in the order of their cache
-// keys, since which of several goroutines was first is not the same each time.
+// numberCalls numbers the calls between two intents in the order of their cache keys. The order
+// in which goroutines make them differs from run to run.
 func numberCalls(calls []callStep) map[string]uint32 {
 	if len(calls) == 0 {
 		return nil
@@ -116,8 +116,8 @@ func numberCalls(calls []callStep) map[string]uint32 {
 	return steps
 }
 
-// Prepare calls the Setup of an agent, and returns the transport of its HTTP calls, nil for
-// that of this module. It is for runtimes.
+// Prepare calls the Setup of an agent, and returns the transport for its HTTP calls, or nil for
+// the default transport. It is for runtimes.
 func Prepare(ctx context.Context, a Agent) (http.RoundTripper, error) {
 	if p, ok := a.(Preparer); ok {
 		if err := p.Setup(ctx); err != nil {
@@ -127,5 +127,5 @@ func Prepare(ctx context.Context, a Agent) (http.RoundTripper, error) {
 	if t, ok := a.(ModelTransporter); ok {
 		return t.ModelTransport(), nil
 	}
-	return nil, nil //nolint:nilnil // no transport is no error
+	return nil, nil //nolint:nilnil // nil means the default transport
 }

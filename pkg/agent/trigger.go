@@ -10,19 +10,19 @@ import (
 	pb "github.com/beamagents/beamagents-go/proto/beam_agents/v1"
 )
 
-// Kind tells the triggers apart.
+// Kind is the kind of a trigger.
 type Kind uint8
 
 // The kinds of trigger.
 const (
-	// Event: a fresh activation for an event of the key.
+	// Event: an event of the key starts a fresh activation.
 	Event Kind = iota + 1
-	// ToolResult: an intent was answered by a tool, or by whoever executes intents.
+	// ToolResult: a tool, or whoever executes intents, has answered an intent.
 	ToolResult
 	// Approval: a human has decided. See Trigger.Approved.
 	Approval
-	// Expired: no open intent can be answered any more, and the deadline of the
-	// suspension is still ahead.
+	// Expired: the open intents have expired, so none of them can be answered any more, and the
+	// deadline of the suspension has not been reached.
 	Expired
 	// TimedOut: the suspension has reached its deadline, and the agent's TimeoutPolicy
 	// returned Resume.
@@ -45,23 +45,23 @@ func (k Kind) MarshalText() ([]byte, error) { return []byte(k.String()), nil }
 // Trigger is what an activation runs for.
 type Trigger struct {
 	Kind Kind
-	// Event are the bytes of an Event.
+	// Event is the event, for the kind Event.
 	Event []byte
-	// Result is the answer of a ToolResult. Look at its status: the call may have failed.
+	// Result is the answer, for the kind ToolResult. Check its status: the call may have failed.
 	Result *pb.ToolResult
-	// Approved, Approver and DecidedAtMS are the decision of an Approval. Approver is not
-	// verified by this library.
+	// Approved, Approver and DecidedAtMS are the decision, for the kind Approval. This library
+	// does not verify Approver. DecidedAtMS is in ms since the Unix epoch.
 	Approved    bool
 	Approver    string
 	DecidedAtMS int64
-	// Intent is what a ToolResult or an Approval answers, as it is kept in state. For the
-	// answer to an escalation it is the approval that was escalated.
+	// Intent is the intent that a ToolResult or an Approval answers, as it is kept in state. If
+	// the answer is to an escalation, Intent is the approval that was escalated.
 	Intent *pb.ToolIntent
-	// ExpiredIDs are the ids of the intents of Expired, in ascending order.
+	// ExpiredIDs are the ids of the expired intents, in ascending order, for the kind Expired.
 	ExpiredIDs []string
 }
 
-// Bytes returns the event, or the payload of the result, or nil.
+// Bytes returns the event, or the payload of the result, or nil for other kinds.
 func (t Trigger) Bytes() []byte {
 	switch t.Kind {
 	case Event:
@@ -72,8 +72,8 @@ func (t Trigger) Bytes() []byte {
 	return nil
 }
 
-// JSON decodes Bytes into the value that v points to. Names of members are case-sensitive,
-// and a text with a duplicate name, or that is not UTF-8, is an error.
+// JSON decodes Bytes into the value that v points to. Member names are case-sensitive. A
+// duplicate name, or text that is not UTF-8, is an error.
 func (t Trigger) JSON(v any) error {
 	if t.Kind != Event && t.Kind != ToolResult {
 		return fmt.Errorf("agent: a trigger of kind %v has no JSON", t.Kind)

@@ -37,7 +37,7 @@ func TestAtOnce(t *testing.T) {
 	meeting.Store(m)
 	defer meeting.Store(nil)
 	err := (&everywhere{t: t, records: r.records}).atOnce()
-	if err == nil || !strings.Contains(err.Error(), `something else went out of step 1 (the event e`) || !strings.Contains(err.Error(), "together") {
+	if err == nil || !strings.Contains(err.Error(), `the outputs of step 1 (the event e`) || !strings.Contains(err.Error(), "together") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -10,17 +10,17 @@ import (
 	"time"
 )
 
-// minRuns is how often Everywhere runs a script at least: a range over a map with two
+// minRuns is the least number of times that Everywhere runs a script. A range over a map with two
 // entries takes the rarer of its orders once in eight times.
 const minRuns = 100
 
-// Everywhere runs a script once as [New] would, and the steps that it has taken again and
-// again, disturbed: with the bundles cut at every place, with a crash and a retry at every
-// place, on a worker that is kept and on one that is new, and with all keys at once. It
-// fails the test at the first difference in outputs, intents, traces, dead letters,
-// snapshots or stored bytes, and shows it.
+// Everywhere runs a script once, as with a Runtime of [New], and then runs the recorded steps
+// again under disturbances: with bundle ends at every place, with a crash and a retry at every
+// place, on the same worker and on a new one, and with all keys at once. At the first difference
+// in outputs, intents, traces, dead letters, snapshots or stored bytes it fails the test and
+// shows the difference.
 //
-// The script itself runs once: it checks what it likes, as a test with New does.
+// The script itself runs once, so it may check whatever a test with New checks.
 func Everywhere(t testing.TB, p AgentParams, script func(r *Runtime)) {
 	t.Helper()
 	failed := t.Failed()
@@ -28,12 +28,12 @@ func Everywhere(t testing.TB, p AgentParams, script func(r *Runtime)) {
 	r.recording = true
 	script(r)
 	if !failed && t.Failed() {
-		return // what the script has found comes first
+		return // show only the failure of the script
 	}
 	if len(r.records) == 0 {
-		t.Fatalf("agenttest: the script takes no step: send an event with Key.Event")
+		t.Fatalf("agenttest: the script has no steps: send an event with Key.Event")
 	}
-	// An agent that tells the time in ms tells another one from here on.
+	// Make sure that an agent that reads a clock in ms reads another time in the next runs.
 	time.Sleep(2 * time.Millisecond)
 	e := &everywhere{t: t, records: r.records}
 	for _, d := range e.disturbances() {
@@ -56,14 +56,14 @@ type everywhere struct {
 	records []record
 }
 
-// disturbance is a way to run the steps from one to another.
+// disturbance is a way to run a range of the steps.
 type disturbance struct {
 	name     string
 	from, to int
-	// cut reports whether a bundle ends before a step, which a new worker takes then.
+	// cut reports whether a bundle ends before a step. A new worker runs that step.
 	cut func(step int) bool
-	// crash is the step at which a bundle fails once, -1 for none: before it has run, or
-	// after it. The retry is for the same worker, or for a new one.
+	// crash is the step at which a bundle fails once, or -1. The bundle fails before or after the
+	// step, and the same worker or a new one retries it.
 	crash      int
 	before     bool
 	sameWorker bool
@@ -84,7 +84,8 @@ func (e *everywhere) disturbances() (all []disturbance) {
 	}
 	for at := range n {
 		name := e.records[at].name(at)
-		// What comes after a retry by another worker is what comes after no failure at all.
+		// After a retry by another worker, the run continues as if nothing had failed, so it can
+		// end there.
 		for _, d := range []disturbance{
 			{name: "in a bundle of its own, which failed after " + name + " and was retried by the same worker", from: at, to: at + 1, cut: always, sameWorker: true},
 			{name: "in a bundle of its own, which failed after " + name + " and was retried by another worker", from: at, to: at + 1, cut: always},
@@ -102,7 +103,7 @@ func (e *everywhere) disturbances() (all []disturbance) {
 	return all
 }
 
-// run runs steps and compares each with what was recorded.
+// run runs the steps and compares the results of each with the record.
 func (e *everywhere) run(d disturbance) error {
 	stored := e.before(d.from)
 	var w *worker
@@ -147,7 +148,7 @@ func (e *everywhere) run(d disturbance) error {
 	return e.commit(sessions, stored, d.to)
 }
 
-// before is the state of all keys before a step.
+// before returns the state of all keys before a step.
 func (e *everywhere) before(step int) map[string]cells {
 	stored := map[string]cells{}
 	for _, rec := range e.records[:step] {
@@ -175,8 +176,8 @@ func (e *everywhere) commit(sessions map[string]*session, stored map[string]cell
 	return nil
 }
 
-// atOnce runs the steps of each key on two goroutines of its own. All of them share one
-// agent, as they do in a worker process.
+// atOnce runs the steps of each key on two goroutines. All goroutines share one agent, as in a
+// worker process.
 func (e *everywhere) atOnce() error {
 	workers := map[*build]*worker{}
 	keys := map[string]bool{}
@@ -225,7 +226,7 @@ func (e *everywhere) runKey(key string, workers map[*build]*worker) error {
 	return e.records[last].compareState(last, after)
 }
 
-// name says which step a record is.
+// name names the step of a record.
 func (r *record) name(step int) string {
 	return fmt.Sprintf("step %d (%s)", step+1, r.label)
 }

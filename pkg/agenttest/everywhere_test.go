@@ -173,7 +173,7 @@ func (*rangeOverPair) Run(_ context.Context, act *agent.Activation) (agent.Outco
 }
 
 func TestEverywhereFinds(t *testing.T) {
-	const out, state = "something else went out of step", "left another state"
+	const out, state = "the outputs of step", "the state after step"
 	for _, c := range []struct {
 		agent agent.Agent
 		want  string
@@ -228,7 +228,7 @@ func TestEverywhereReads(t *testing.T) {
 			r.Key("k").Event("b")
 		})
 	})
-	want := `agenttest: when the steps ran again in one bundle, something else went out of step 2 (the event b at 2025-01-01T00:00:01Z for key "k"):`
+	want := `agenttest: when the steps ran again in one bundle, the outputs of step 2 (the event b at 2025-01-01T00:00:01Z for key "k") differ:`
 	for _, line := range []string{want, "-   \"1\"\n", "+   \"2\"\n", "fields that Run changes"} {
 		if !strings.Contains(got, line) {
 			t.Errorf("there is no %q in\n%s", line, got)
@@ -250,7 +250,7 @@ func TestEverywhereStopsWithTheScript(t *testing.T) {
 	got = failureOf(t, func(t testing.TB) {
 		agenttest.Everywhere(t, agenttest.AgentParams{Name: "test", Agent: new(fieldCounter)}, func(*agenttest.Runtime) {})
 	})
-	if !strings.Contains(got, "the script takes no step") {
+	if !strings.Contains(got, "the script has no steps") {
 		t.Errorf("got %q", got)
 	}
 }

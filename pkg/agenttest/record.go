@@ -14,12 +14,12 @@ import (
 	pb "github.com/beamagents/beamagents-go/proto/beam_agents/v1"
 )
 
-// record is a step of a script: its input, and what it has left.
+// record is a step of a script: its input and its results.
 type record struct {
 	input
-	label   string   // the input, for people
-	effects [][]byte // what went out, encoded
-	lines   []string // and for people
+	label   string   // describes the input for people
+	effects [][]byte // the encoded effects
+	lines   []string // describe the effects for people
 	after   cells    // the state of the key
 }
 
@@ -30,7 +30,7 @@ func newRecord(in input, step activation.Step, after cells) (record, error) {
 	return r, err
 }
 
-// label says what an input is.
+// label describes an input.
 func (in input) label() string {
 	at := fmt.Sprintf("at %s for key %q", timeText(in.atMS), in.key)
 	switch in.tag {
@@ -62,7 +62,7 @@ func (in input) label() string {
 	return what + " " + at
 }
 
-// again takes the input of a record again and compares what goes out.
+// again runs the input of a record again and compares the effects.
 func (r *record) again(at int, s *session, w *worker) error {
 	step, err := s.take(w, r.input)
 	if err != nil {
@@ -75,7 +75,7 @@ func (r *record) again(at int, s *session, w *worker) error {
 	if slices.EqualFunc(effects, r.effects, bytes.Equal) {
 		return nil
 	}
-	return fmt.Errorf("something else went out of %s:\n%s", r.name(at), difference(r.lines, effectLines(r.key, step)))
+	return fmt.Errorf("the outputs of %s differ:\n%s", r.name(at), difference(r.lines, effectLines(r.key, step)))
 }
 
 // compareState compares the state of the key after the step.
@@ -83,7 +83,7 @@ func (r *record) compareState(at int, after cells) error {
 	if after.equal(r.after) {
 		return nil
 	}
-	return fmt.Errorf("%s left another state:\n%s", r.name(at), difference(stateLines(r.after), stateLines(after)))
+	return fmt.Errorf("the state after %s differs:\n%s", r.name(at), difference(stateLines(r.after), stateLines(after)))
 }
 
 func encodeEffects(step activation.Step) (all [][]byte, err error) {
@@ -99,7 +99,7 @@ func encodeEffects(step activation.Step) (all [][]byte, err error) {
 	return all, nil
 }
 
-// message is the message of an effect, nil for an output.
+// message returns the message of an effect, or nil for an output.
 func message(e activation.Effect) proto.Message {
 	switch {
 	case e.Intent != nil:
@@ -114,7 +114,7 @@ func message(e activation.Effect) proto.Message {
 	return nil
 }
 
-// effectLines are lines that tell all of what went out.
+// effectLines describes all effects of a step in lines.
 func effectLines(key string, step activation.Step) (lines []string) {
 	for _, e := range step.Effects {
 		lines = append(lines, effectLine(key, e))
@@ -127,7 +127,7 @@ func effectLines(key string, step activation.Step) (lines []string) {
 	return lines
 }
 
-// stateLines are lines that tell all of the state of a key.
+// stateLines describes the state of a key in lines.
 func stateLines(c cells) (lines []string) {
 	for _, cell := range []struct {
 		name  string
@@ -162,7 +162,7 @@ func messageLines(m proto.Message) (lines []string) {
 	return lines
 }
 
-// difference shows where two texts differ, with a few lines around.
+// difference shows where two texts differ, with a few lines of context.
 func difference(first, again []string) string {
 	const around, most = 2, 20
 	same := 0

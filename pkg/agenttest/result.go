@@ -14,7 +14,7 @@ import (
 	pb "github.com/beamagents/beamagents-go/proto/beam_agents/v1"
 )
 
-// Result is what a step of a test has left, each kind in the order in which it went out.
+// Result holds what a step of a test has emitted, each kind in order.
 type Result struct {
 	Outputs   []Output
 	Intents   []*pb.ToolIntent
@@ -27,10 +27,10 @@ type Result struct {
 	lines []string
 }
 
-// Output is what an agent has emitted, or a timeout in its place.
+// Output is an output of the agent, or of a timeout.
 type Output struct {
 	Key   string
-	AtMS  int64 // event time, in ms of the Unix epoch
+	AtMS  int64 // event time, in ms since the Unix epoch
 	Value []byte
 }
 
@@ -57,8 +57,7 @@ func (r *Result) add(key string, effects []activation.Effect) {
 	}
 }
 
-// Intent returns the one intent for a tool, and fails the test if there is none or more
-// than one.
+// Intent returns the only intent for a tool. It fails the test if there is not exactly one.
 func (r Result) Intent(tool string) *pb.ToolIntent {
 	r.t.Helper()
 	var found []*pb.ToolIntent
@@ -68,18 +67,17 @@ func (r Result) Intent(tool string) *pb.ToolIntent {
 		}
 	}
 	if len(found) != 1 {
-		r.t.Fatalf("agenttest: there are %d intents for the tool %q, not one; this went out:\n%v", len(found), tool, r)
+		r.t.Fatalf("agenttest: there are %d intents for the tool %q, want 1; this went out:\n%v", len(found), tool, r)
 	}
 	return found[0]
 }
 
-// OutputJSON decodes the one output into the value that v points to. It fails the test if
-// there is no output, more than one, or one of another form. Names of members are
-// case-sensitive.
+// OutputJSON decodes the only output into the value that v points to. It fails the test if there
+// is not exactly one output, or if it cannot be decoded. Member names are case-sensitive.
 func (r Result) OutputJSON(v any) {
 	r.t.Helper()
 	if len(r.Outputs) != 1 {
-		r.t.Fatalf("agenttest: there are %d outputs, not one; this went out:\n%v", len(r.Outputs), r)
+		r.t.Fatalf("agenttest: there are %d outputs, want 1; this went out:\n%v", len(r.Outputs), r)
 	}
 	value := r.Outputs[0].Value
 	if err := (agent.Trigger{Kind: agent.Event, Event: value}).JSON(v); err != nil {
@@ -87,17 +85,16 @@ func (r Result) OutputJSON(v any) {
 	}
 }
 
-// DeadLetter returns the one dead letter, and fails the test if there is none or more than
-// one.
+// DeadLetter returns the only dead letter. It fails the test if there is not exactly one.
 func (r Result) DeadLetter() deadletter.Letter {
 	r.t.Helper()
 	if len(r.Errors) != 1 {
-		r.t.Fatalf("agenttest: there are %d dead letters, not one; this went out:\n%v", len(r.Errors), r)
+		r.t.Fatalf("agenttest: there are %d dead letters, want 1; this went out:\n%v", len(r.Errors), r)
 	}
 	return r.Errors[0]
 }
 
-// String returns a line for each thing that went out, in order, for people to read.
+// String describes everything that went out, in order, one line each, for people.
 func (r Result) String() string {
 	if len(r.lines) == 0 {
 		return "  nothing"
@@ -105,7 +102,7 @@ func (r Result) String() string {
 	return "  " + strings.Join(r.lines, "\n  ")
 }
 
-// effectLine says in a line what went out.
+// effectLine describes an effect in one line.
 func effectLine(key string, e activation.Effect) string {
 	at := fmt.Sprintf("%s key %q", timeText(e.AtMS), key)
 	switch {
@@ -129,7 +126,7 @@ func effectLine(key string, e activation.Effect) string {
 	return fmt.Sprintf("%s: output %s", at, short(string(e.Output)))
 }
 
-// timeText is a time in ms as people read it.
+// timeText formats a time in ms for people.
 func timeText(ms int64) string {
 	if ms > deadletter.MaxEventTimeMS {
 		return fmt.Sprintf("%d ms", ms)
@@ -137,7 +134,7 @@ func timeText(ms int64) string {
 	return time.UnixMilli(ms).UTC().Format("2006-01-02T15:04:05.999Z07:00")
 }
 
-// short is a text of bounded length, quoted if it is not plain.
+// short bounds the length of a text, and quotes it if it is not plain.
 func short(s string) string {
 	const most = 200
 	if len(s) > most {

@@ -13,37 +13,36 @@ import (
 	pb "github.com/beamagents/beamagents-go/proto/beam_agents/v1"
 )
 
-// AgentParams are the options of an agent, with the names, defaults and bounds that they
-// have in transforms.AgentParams. Concurrency and HoldWatermark are missing, which need a
-// runner.
+// AgentParams are the options of an agent, with the names, defaults and bounds of
+// transforms.AgentParams. Concurrency and HoldWatermark are missing, because they need a runner.
 type AgentParams = activation.AgentParams
 
-// What AgentParams.WhileSuspended may be.
+// The values of AgentParams.WhileSuspended.
 const (
-	// Defer keeps an event of a suspended key until the suspension ends.
+	// Defer keeps an event for a suspended key until the suspension ends.
 	Defer = activation.Defer
-	// Reject makes a dead letter suspended/rejected of it.
+	// Reject makes a dead letter suspended/rejected of an event for a suspended key.
 	Reject = activation.Reject
 )
 
-// StartMS is the event time at which a runtime begins, in ms of the Unix epoch:
+// StartMS is the event time at which a runtime begins, in ms since the Unix epoch:
 // 2025-01-01T00:00:00Z.
 const StartMS int64 = 1_735_689_600_000
 
-// Runtime runs an agent in memory. Make it with [New]. It belongs to one goroutine.
+// Runtime runs an agent in memory. [New] makes one. It belongs to one goroutine.
 type Runtime struct {
 	t     testing.TB
 	build *build
 	now   int64
 	state map[string]cells
-	keys  []string // by first use
+	keys  []string // in the order of first use
 
 	recording bool
 	records   []record
 }
 
-// New returns a runtime of an agent, without any state. It fails the test if the
-// parameters cannot be used, and says what to change.
+// New returns a runtime for an agent, with empty state. It fails the test if the parameters
+// cannot be used, and says what to change.
 func New(t testing.TB, p AgentParams) *Runtime {
 	t.Helper()
 	r := &Runtime{t: t, now: StartMS, state: map[string]cells{}}
@@ -51,8 +50,8 @@ func New(t testing.TB, p AgentParams) *Runtime {
 	return r
 }
 
-// Deploy replaces the agent and its options, as the update of a running job does. State
-// and event time stay.
+// Deploy replaces the agent and its options, as the update of a running job does. State and event
+// time stay.
 func (r *Runtime) Deploy(p AgentParams) {
 	r.t.Helper()
 	b, err := newBuild(p)
@@ -62,18 +61,17 @@ func (r *Runtime) Deploy(p AgentParams) {
 	r.build = b
 }
 
-// NowMS returns the event time that has passed, in ms of the Unix epoch.
+// NowMS returns the current event time, in ms since the Unix epoch.
 func (r *Runtime) NowMS() int64 { return r.now }
 
-// Wait lets event time pass, and returns what that leaves in all keys: deadlines of
-// suspensions, expiries of intents and TTLs fire in the order of their time, those of the
-// same time in the order of the first use of their keys. A timer that is due at the end of
-// the wait fires. A wait of math.MaxInt64 is the end of time, which a job reaches when it
-// is drained.
+// Wait lets event time pass and returns what that causes in all keys. Deadlines of suspensions,
+// expiries of intents and TTLs fire in the order of their times, and those of equal time in the
+// order of the first use of their keys. A timer that is due exactly at the end of the wait fires.
+// A wait of math.MaxInt64 reaches the end of time, as a job does when it is drained.
 func (r *Runtime) Wait(d time.Duration) Result {
 	r.t.Helper()
 	if d < 0 {
-		r.t.Fatalf("agenttest: Wait(%v): time does not go back; send an event with a time of its own with Key.Send", d)
+		r.t.Fatalf("agenttest: Wait(%v): time does not go back: send an event with its own time with Key.Send", d)
 	}
 	until := r.now + d.Milliseconds()
 	if d == math.MaxInt64 || until < r.now {
@@ -85,7 +83,7 @@ func (r *Runtime) Wait(d time.Duration) Result {
 	return out
 }
 
-// fire fires the timers that are due until a time.
+// fire fires the timers that are due up to a time.
 func (r *Runtime) fire(until int64, out *Result) {
 	r.t.Helper()
 	var last input
@@ -104,7 +102,7 @@ func (r *Runtime) fire(until int64, out *Result) {
 	}
 }
 
-// next is the timer that fires first.
+// next returns the timer that fires first.
 func (r *Runtime) next(until int64) (first input, found bool) {
 	r.t.Helper()
 	rules := r.build.params.Rules()
@@ -125,7 +123,7 @@ func (r *Runtime) next(until int64) (first input, found bool) {
 	return first, found
 }
 
-// control is the control of a key.
+// control returns the control message of a key.
 func (r *Runtime) control(key string) *runtimepb.KeyControl {
 	r.t.Helper()
 	control, err := r.state[key].keyControl()
@@ -135,7 +133,7 @@ func (r *Runtime) control(key string) *runtimepb.KeyControl {
 	return control
 }
 
-// send takes an envelope, and what follows from it at once.
+// send runs an envelope, and the timers that it makes due.
 func (r *Runtime) send(key string, env *pb.AgentEnvelope) Result {
 	r.t.Helper()
 	b, err := encode(env)
@@ -148,8 +146,8 @@ func (r *Runtime) send(key string, env *pb.AgentEnvelope) Result {
 	return out
 }
 
-// step runs a step, and then the deferred events that may run. Each step is a bundle of
-// its own, on a new worker.
+// step runs an input, and then the deferred events that can run. Each input and each event is a
+// bundle of its own, on a new worker.
 func (r *Runtime) step(in input, out *Result) {
 	r.t.Helper()
 	for {
@@ -196,19 +194,19 @@ type Key struct {
 	key string
 }
 
-// Key returns the entity key of this name. It has no state before its first event.
+// Key returns the entity key with this name. It has no state before its first event.
 func (r *Runtime) Key(key string) *Key { return &Key{r, key} }
 
-// Send sends an envelope with its own event time, which may be before or after
-// [Runtime.NowMS], under this key. Event time does not pass; but timers fire that are due
-// now, as after an event that is late.
+// Send sends an envelope under this key, with the event time of the envelope, which may be before
+// or after [Runtime.NowMS]. NowMS does not change. Timers that are due at NowMS fire, as after a
+// late event.
 func (k *Key) Send(env *pb.AgentEnvelope) Result {
 	k.r.t.Helper()
 	return k.r.send(k.key, env)
 }
 
-// Event sends an event, now. A []byte, a string and a json.RawMessage are sent as they
-// are, everything else as JSON.
+// Event sends an event at NowMS. A []byte, a string or a json.RawMessage is sent as it is,
+// everything else as JSON.
 func (k *Key) Event(event any) Result {
 	k.r.t.Helper()
 	return k.r.send(k.key, &pb.AgentEnvelope{
@@ -217,8 +215,9 @@ func (k *Key) Event(event any) Result {
 	})
 }
 
-// Answer answers an intent, now, as who executes intents does. The payload is as for
-// [Key.Event], or nil, or an error, whose text becomes the error message of the result.
+// Answer answers an intent at NowMS, as the program that executes intents does. payload is
+// encoded as by [Key.Event]. It may also be nil, or an error, whose text becomes the error
+// message of the result.
 func (k *Key) Answer(in *pb.ToolIntent, status pb.ToolResult_Status, payload any) Result {
 	k.r.t.Helper()
 	result := &pb.ToolResult{
@@ -236,13 +235,13 @@ func (k *Key) Answer(in *pb.ToolIntent, status pb.ToolResult_Status, payload any
 	})
 }
 
-// Approve answers a request for approval with yes, now.
+// Approve approves a request for approval at NowMS.
 func (k *Key) Approve(in *pb.ToolIntent, approver string) Result {
 	k.r.t.Helper()
 	return k.decide(in, approver, true)
 }
 
-// Deny answers a request for approval with no, now.
+// Deny denies a request for approval at NowMS.
 func (k *Key) Deny(in *pb.ToolIntent, approver string) Result {
 	k.r.t.Helper()
 	return k.decide(in, approver, false)
@@ -258,7 +257,7 @@ func (k *Key) decide(in *pb.ToolIntent, approver string, approved bool) Result {
 	})
 }
 
-// Export asks for the state of the key, and returns the answer. Nothing changes.
+// Export requests the state of the key and returns the answer. It changes nothing.
 func (k *Key) Export() *pb.StateSnapshot {
 	k.r.t.Helper()
 	out := k.r.send(k.key, &pb.AgentEnvelope{
@@ -271,33 +270,31 @@ func (k *Key) Export() *pb.StateSnapshot {
 	return out.Snapshots[0]
 }
 
-// Suspended returns the deadline of the suspension of the key, in ms of the Unix epoch,
-// and whether the key is suspended.
+// Suspended returns the deadline of the suspension of the key, in ms since the Unix epoch, and
+// whether the key is suspended.
 func (k *Key) Suspended() (deadlineMS int64, ok bool) {
 	k.r.t.Helper()
 	cont := k.r.control(k.key).GetContinuation()
 	return cont.GetDeadlineMs(), cont != nil
 }
 
-// Snapshot returns what the agent left when it suspended the key, nil if the key is not
-// suspended.
+// Snapshot returns the snapshot of the suspended agent, or nil if the key is not suspended.
 func (k *Key) Snapshot() []byte {
 	k.r.t.Helper()
 	return k.r.control(k.key).GetContinuation().GetSnapshot()
 }
 
-// Open returns the intents that the suspension of the key waits for, in the order of their
-// staging.
+// Open returns the open intents of the suspension, in the order of their staging.
 func (k *Key) Open() []*pb.ToolIntent {
 	k.r.t.Helper()
 	return k.r.control(k.key).GetPending()
 }
 
-// Deferred returns the events that wait for the end of the suspension, in the order of
+// Deferred returns the events that wait for the end of the suspension, in the order of their
 // arrival.
 func (k *Key) Deferred() (events [][]byte) {
 	k.r.t.Helper()
-	for _, b := range k.r.state[k.key].deferred { // which are stored in that order
+	for _, b := range k.r.state[k.key].deferred { // they are stored in the order of arrival
 		e := new(runtimepb.DeferredEvent)
 		if err := proto.Unmarshal(b, e); err != nil {
 			k.r.t.Fatalf("agenttest: key %q: a deferred event cannot be read: %v", k.key, err)

@@ -398,7 +398,7 @@ func TestTimeLimit(t *testing.T) {
 	r := agenttest.New(tb, agenttest.AgentParams{Name: "test", Agent: &slow{IgnoreContext: true}, ActivationTimeout: 5 * time.Millisecond})
 	letter := r.Key("k").Event("e").DeadLetter()
 	close(release)
-	if letter.Error != "the activation took more than 5ms" || !strings.Contains(tb.text, `key "k": the agent goes on after its time limit of 5ms`) {
+	if letter.Error != "the activation took more than 5ms" || !strings.Contains(tb.text, `key "k": the agent still runs after its time limit of 5ms`) {
 		t.Errorf("got %+v, and the log %q", letter, tb.text)
 	}
 }
@@ -425,16 +425,16 @@ func TestFailures(t *testing.T) {
 	}
 	for want, test := range map[string]func(testing.TB){
 		`agenttest: AgentParams.Name is ""`: func(t testing.TB) { agenttest.New(t, agenttest.AgentParams{Agent: new(teller)}) },
-		"configure it by exported fields": with(&lossy{limit: 1}, func(*agenttest.Runtime) {
+		"configure the agent by exported fields": with(&lossy{limit: 1}, func(*agenttest.Runtime) {
 		}),
 		"the Setup of the agent: no network": with(new(unprepared), func(r *agenttest.Runtime) { r.Key("k").Event("e") }),
-		"there are 0 intents for the tool \"tool\", not one; this went out:\n  2025-01-01T00:00:00Z key \"k\": trace event ACTIVATION_START\n": with(new(teller), func(r *agenttest.Runtime) {
+		"there are 0 intents for the tool \"tool\", want 1; this went out:\n  2025-01-01T00:00:00Z key \"k\": trace event ACTIVATION_START\n": with(new(teller), func(r *agenttest.Runtime) {
 			r.Key("k").Event("e").Intent("tool")
 		}),
 		"dead letter activation_error/rejected: agent: the event: decode JSON": with(&Refunds{}, func(r *agenttest.Runtime) { r.Key("k").Event("e").Intent("refund") }),
-		"there are 0 outputs, not one; this went out:\n  nothing":              func(t testing.TB) { agenttest.New(t, refunds()).Wait(0).OutputJSON(new(int)) },
+		"there are 0 outputs, want 1; this went out:\n  nothing":               func(t testing.TB) { agenttest.New(t, refunds()).Wait(0).OutputJSON(new(int)) },
 		`the output "event e" cannot be decoded into *int`:                     with(new(teller), func(r *agenttest.Runtime) { r.Key("k").Event("e").OutputJSON(new(int)) }),
-		"there are 0 dead letters, not one":                                    with(new(teller), func(r *agenttest.Runtime) { r.Key("k").Event("e").DeadLetter() }),
+		"there are 0 dead letters, want 1":                                     with(new(teller), func(r *agenttest.Runtime) { r.Key("k").Event("e").DeadLetter() }),
 		"chan int cannot be sent as JSON":                                      with(new(teller), func(r *agenttest.Runtime) { r.Key("k").Event(make(chan int)) }),
 		`agent: memory "raw": decode JSON`: with(new(teller), func(r *agenttest.Runtime) {
 			r.Key("k").Event("e")

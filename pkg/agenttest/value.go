@@ -8,7 +8,7 @@ import (
 	pb "github.com/beamagents/beamagents-go/proto/beam_agents/v1"
 )
 
-// payload is the form in which a value of a test is sent.
+// payload encodes a value of a test for sending.
 func (r *Runtime) payload(v any) []byte {
 	r.t.Helper()
 	switch v := v.(type) {
@@ -26,8 +26,8 @@ func (r *Runtime) payload(v any) []byte {
 	return b
 }
 
-// Memory returns the value that the memory of the key has under name, and whether there is
-// one, as agent.Get does. It fails the test if the value has another form.
+// Memory returns the value under name in the memory of the key, and whether the memory has one,
+// as agent.Get does. It fails the test if the value cannot be decoded into a T.
 func Memory[T any](k *Key, name string) (value T, ok bool) {
 	k.r.t.Helper()
 	blob := k.MemoryBlob()
@@ -39,8 +39,7 @@ func Memory[T any](k *Key, name string) (value T, ok bool) {
 	return value, ok
 }
 
-// MemoryBlob returns the memory of the key as it is stored, nil if there is none. It is a
-// copy.
+// MemoryBlob returns a copy of the stored memory of the key, or nil if the key has none.
 func (k *Key) MemoryBlob() *pb.MemoryBlob {
 	k.r.t.Helper()
 	blob, err := k.r.state[k.key].memoryBlob()

@@ -40,7 +40,7 @@ func newBuild(p AgentParams) (*build, error) {
 	return &build{params: p, agentType: reflect.TypeOf(p.Agent), encoded: encoded}, nil
 }
 
-// worker is a worker process: an agent that was decoded and set up.
+// worker is a worker process with a decoded agent that is set up.
 type worker struct {
 	t     testing.TB
 	build *build
@@ -69,22 +69,22 @@ func (w *worker) call(key string) func(func(context.Context)) *activation.Failur
 	return func(f func(context.Context)) *activation.Failure {
 		result, text := isolate.Run(w.t.Context(), w.limit, f)
 		if result == isolate.Abandoned {
-			w.t.Logf("agenttest: key %q: the agent goes on after its time limit of %v; it must return when its context is cancelled", key, w.limit)
+			w.t.Logf("agenttest: key %q: the agent still runs after its time limit of %v; it must return when its context is cancelled", key, w.limit)
 		}
 		return activation.FailureOf(result, text, w.limit)
 	}
 }
 
-// input is what a step takes: an encoded envelope, or the timer of a tag.
+// input is the input of a step: an encoded envelope, or the tag of a timer.
 type input struct {
 	build *build
 	key   string
-	atMS  int64 // of the timer, or of the envelope
+	atMS  int64 // the time of the timer or of the envelope
 	tag   string
 	env   []byte
 }
 
-// cells are the state of a key as a runner stores it. A nil cell is empty.
+// cells holds the state of a key as a runner stores it. A nil cell is empty.
 type cells struct {
 	control, memory, cache []byte
 	deferred               [][]byte
@@ -96,7 +96,7 @@ func (c cells) equal(other cells) bool {
 		slices.EqualFunc(c.deferred, other.deferred, same)
 }
 
-// keyControl decodes the control of a key, which is empty for a key without state.
+// keyControl decodes the control message of a key. It is empty for a key without state.
 func (c cells) keyControl() (*runtimepb.KeyControl, error) {
 	control := new(runtimepb.KeyControl)
 	err := proto.Unmarshal(c.control, control)
@@ -121,8 +121,7 @@ func (c cells) cacheBlob() (*pb.LlmCacheBlob, error) {
 	return blob, err
 }
 
-// session is a key within a bundle: its state is decoded at first use and encoded at the
-// end.
+// session is a key within a bundle. Its state is decoded at first use and encoded at the end.
 type session struct {
 	stored   cells
 	k        activation.Key
@@ -173,7 +172,7 @@ func (s *session) openCache() (*replay.Cache, error) {
 	return s.cache, nil
 }
 
-// blobs are both blobs as they are stored, or as the end of the bundle will store them.
+// blobs returns both blobs as they are stored, or as the end of the bundle will store them.
 func (s *session) blobs() (mem *pb.MemoryBlob, cache *pb.LlmCacheBlob, err error) {
 	c := s.stored
 	if err := s.encodeBlobs(&c); err != nil {
@@ -221,7 +220,7 @@ func (s *session) take(w *worker, in input) (activation.Step, error) {
 	}
 }
 
-// cells encodes the state of the key. The session can go on.
+// cells encodes the state of the key. The session can be used further.
 func (s *session) cells() (cells, error) {
 	c := s.stored
 	control, err := encode(s.k.Control)

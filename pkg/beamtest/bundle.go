@@ -11,22 +11,21 @@ import (
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/core/timers"
 )
 
-// addr is a part of a scope's state: a cell or, in a Map or Set, an entry of one.
+// addr addresses a part of a scope's state: a cell, or an entry of a Map or Set.
 type addr struct {
 	cell, mapKey string
 	entry        bool
 }
 
-// bundle holds what its calls have written; what they read and have not written is the
-// kit's. The kit's mutex guards the cells and ended; the rest belongs to the goroutine of
-// the bundle.
+// bundle holds what its calls have written. They read everything else from the kit. The mutex of
+// the kit guards the cells and ended; the rest belongs to the goroutine of the bundle.
 type bundle struct {
 	kit     *Kit
 	scopes  map[scope]*overlay
-	current *string // the key of the call that runs, or ran last
+	current *string // the key of the current or latest call
 	emitted []func()
 	err     error
-	ended   error // what its state answers from then on
+	ended   error // after the end: the error of every use of the state
 }
 
 type overlay struct {
@@ -39,7 +38,7 @@ type overlay struct {
 
 var errEnded = errors.New("beamtest: the bundle of this provider has ended: the SDK closes its state with it")
 
-// begin opens a bundle. If Start fails it is a bundle that has failed.
+// begin opens a bundle. If Start fails, the bundle has failed.
 func (k *Kit) begin() {
 	k.FailBundle()
 	k.bundle = &bundle{kit: k, scopes: map[scope]*overlay{}}
@@ -55,7 +54,7 @@ func (b *bundle) overlay(s scope) *overlay {
 	return o
 }
 
-// do makes a call, unless one before it has failed: an SDK stops there.
+// do makes a call, unless an earlier call has failed, because an SDK stops there.
 func (b *bundle) do(call func() error) error {
 	if b.err != nil || call == nil {
 		return b.err
@@ -64,7 +63,7 @@ func (b *bundle) do(call func() error) error {
 	b.kit.mu.Lock()
 	defer b.kit.mu.Unlock()
 	if b.ended != nil {
-		b.err = b.ended // it has crashed, whatever the call made of that
+		b.err = b.ended // the bundle has crashed, even if the call ignored it
 	}
 	return b.err
 }
@@ -105,7 +104,7 @@ func (b *bundle) end() {
 	b.ended = cmp.Or(b.ended, errEnded)
 }
 
-// keep makes what the bundle wrote and emitted the kit's.
+// keep applies what the bundle has written and emitted to the kit.
 func (b *bundle) keep() {
 	b.kit.mu.Lock()
 	defer b.kit.mu.Unlock()
@@ -151,7 +150,7 @@ func (o *overlay) append(a addr, chunk []byte) {
 	o.write(a, append(slices.Clip(o.read(a)), slices.Clone(chunk)))
 }
 
-// entries are the keys of a Map or Set that has one, in order.
+// entries returns the keys of the entries in a Map or Set, in order.
 func (o *overlay) entries(cell string) (keys []string) {
 	seen := map[string]bool{}
 	collect := func(cells map[addr][][]byte) {
@@ -168,22 +167,22 @@ func (o *overlay) entries(cell string) (keys []string) {
 	return keys
 }
 
-// Counts are RPCs of the state API, by kind.
+// Counts counts RPCs of the state API by kind.
 type Counts struct {
-	Reads   int // one for a Value, Bag or Combining that is read, however often
+	Reads   int // one for each Value, Bag or Combining that is read, however often it is read
 	Clears  int
-	Appends int // one for each slice that the coder writes: two for a message or bytes, else mostly one
+	Appends int // one for each slice that the coder writes: two for a message or bytes, mostly one otherwise
 }
 
-// Total is the number of RPCs.
+// Total returns the number of RPCs.
 func (c Counts) Total() int { return c.Reads + c.Clears + c.Appends }
 
 func (c Counts) String() string {
 	return fmt.Sprintf("%d reads, %d clears, %d appends", c.Reads, c.Clears, c.Appends)
 }
 
-// RPCs are what the last Run, the second run of the last Replay, or the last Fire asked
-// of the runner, with Start and Finish. From [Kit.StartBundle] on they are those of the
+// RPCs returns the RPCs of the last Run, of the second run of the last Replay, or of the last
+// Fire, those of Start and Finish included. After [Kit.StartBundle] it returns the RPCs of the
 // whole bundle.
 func (k *Kit) RPCs() Counts {
 	k.mu.Lock()
@@ -191,7 +190,7 @@ func (k *Kit) RPCs() Counts {
 	return k.rpcs
 }
 
-// rpc counts one, in a counter of k.rpcs, and does it, unless it is its turn to fail.
+// rpc counts an RPC in a counter of k.rpcs and calls do, unless the RPC is to fail.
 func (o *overlay) rpc(counter *int, do func()) error {
 	k := o.kit
 	k.mu.Lock()

@@ -2,22 +2,22 @@ package beamtest
 
 import "errors"
 
-// ErrCrash is the error of a bundle whose worker died, by [Kit.CrashAt].
+// ErrCrash is the error of a bundle whose worker has crashed, see [Kit.CrashAt].
 var ErrCrash = errors.New("beamtest: the worker crashed")
 
-// CrashAt lets the worker die at the n-th step from now, the first of which is 1; 0 takes
-// the order back. A step is an RPC, a timer that is set or cleared, a value that is emitted
-// to an [Output], or the end of a bundle, which the runner then does not commit. The step
-// has no effect, nor has any other of its bundle: an RPC returns ErrCrash, a timer and an
-// emitter panic with it. The bundle fails, whatever the DoFn makes of that, and a test
-// retries it with a new DoFn.
+// CrashAt makes the worker crash at the n-th step from now; 1 is the next step, and 0 cancels an
+// earlier CrashAt. A step is an RPC, a timer that is set or cleared, a value that is emitted to
+// an [Output], or the end of a bundle, which the runner then does not commit. The step has no
+// effect, and later steps of the bundle have none either: an RPC returns ErrCrash, and a timer or
+// an emitter panics with it. The bundle fails, even if the DoFn ignores the error. A test then
+// retries the bundle with a new DoFn.
 func (k *Kit) CrashAt(n int) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.crashIn = n
 }
 
-// step counts a step. The kit is locked.
+// step counts a step. The caller holds the lock of the kit.
 func (b *bundle) step() error {
 	if b.ended != nil {
 		return b.ended
@@ -31,7 +31,7 @@ func (b *bundle) step() error {
 	return b.ended
 }
 
-// mustStep is step for what has no error of its own.
+// mustStep is step for a caller that cannot return an error. It panics.
 func (b *bundle) mustStep() {
 	b.kit.mu.Lock()
 	defer b.kit.mu.Unlock()

@@ -1,23 +1,22 @@
-// Package beamtest runs the methods of a stateful DoFn without a runner, for unit tests
-// that see every byte of state, every RPC and every timer.
+// Package beamtest runs the methods of a stateful DoFn without a runner. It is for unit tests
+// that check state to the byte, RPCs and timers.
 //
 // # Behaviour
 //
-// A [Kit] is made from a DoFn, in the form in which Beam would take it, and provides the
-// state.Provider and the timers.Provider for the calls of a test. State is held as encoded
-// bytes, so that a call reads what a coder wrote and never a pointer that another call
-// kept.
+// [New] makes a [Kit] from a DoFn, in the form in which Beam would take it. A Kit provides the
+// state.Provider and the timers.Provider for the calls of a test. It keeps state as encoded
+// bytes, so a call reads what a coder wrote, and never a pointer that another call kept.
 //
-// One [Kit.Run] is one bundle of one element, unless [Kit.StartBundle] has begun a longer
-// bundle, with several keys and timers. The kit calls [Kit.Start] and [Kit.Finish] at the
-// ends of a bundle. When a bundle fails, the kit drops what it wrote and what it emitted to
-// an [Output], as a runner does before it tries again. [Kit.Replay] runs a call twice,
-// [Kit.FailAt] lets an RPC fail, [Kit.CrashAt] lets the worker die at any step, and
-// [Kit.Fire] delivers the timers that are due. [Kit.RPCs] lists the RPCs that the calls
-// would have sent to a runner. They cost about 80 microseconds each on the embedded runner
-// and are the main cost of keyed state on every runner.
+// A [Kit.Run] is a bundle with one element, unless [Kit.StartBundle] has begun a longer bundle,
+// with several keys and timers. The kit calls [Kit.Start] and [Kit.Finish] at the start and the
+// end of a bundle. When a bundle fails, the kit drops what the bundle has written and emitted to
+// an [Output], as a runner does before it retries. [Kit.Replay] runs a call twice, [Kit.FailAt]
+// makes an RPC fail, [Kit.CrashAt] makes the worker crash at any step, and [Kit.Fire] fires the
+// timers that are due. [Kit.RPCs] returns how many RPCs the calls would have sent to a runner. An
+// RPC takes about 80 microseconds on the embedded runner. RPCs are the main cost of keyed state
+// on every runner.
 //
-// A DoFn that gathers the elements of a key, and works and commits in FinishBundle, is
+// Here a DoFn that collects the elements of a key, and works and commits in FinishBundle, is
 // tested with a crash at each step:
 //
 //	for n := 1; ; n++ {
@@ -34,29 +33,27 @@
 //		}
 //	}
 //
-// The kit's own provider reproduces the SDK's, faults included. A Value that was read as
-// absent and then written is still absent to a second Read of the same call. A timer that
-// is cleared in a bundle in which a later timer of the key fires is fired itself, at event
-// time 0. A timer that is set through the provider of an earlier call belongs to the key of
-// the current call. With [Kit.SDK] set, state goes through the SDK's own provider, which is
-// slower and also knows Map, Set and OrderedList.
+// The kit's own provider behaves like the SDK's, including its faults. A Value that was read as
+// absent and then written is still absent to a second Read of the same call. If a timer is
+// cleared in a bundle in which a later timer of the key fires, the cleared timer fires itself, at
+// event time 0. A timer that is set through the provider of an earlier call belongs to the key of
+// the current call. If [Kit.SDK] is set, state goes through the SDK's own provider, which is
+// slower but also knows Map, Set and OrderedList.
 //
 // # Limits
 //
-// A Kit belongs to one goroutine. Only state may be used from others while a bundle is
-// open; timers and outputs may not, as in the SDK, and the race detector reports it. The
-// kit's own provider knows Value, Bag and Combining. The state of a window remains when the
-// window has ended. The kit accepts a DoFn with two timer families, although the embedded
-// runner hangs on one.
+// A Kit belongs to one goroutine. While a bundle is open, other goroutines may use its state.
+// They must not use timers and outputs, as in the SDK, and the race detector reports it. The
+// kit's own provider knows Value, Bag and Combining. The state of a window is kept when the
+// window has ended. The kit accepts a DoFn with two timer families, although the embedded runner
+// hangs on one.
 //
-// The kit calls nothing but the functions that it is given: the test supplies elements and
-// side inputs.
+// The kit calls only the functions that it is given; the test supplies elements and side inputs.
 //
-// # Differences
+// # Differences from runners
 //
-// A runner may order the calls of a key, and timers of equal time, as it likes. The kit
-// orders timers by time, family and tag, and fires timers of event time and of processing
-// time alike.
+// A runner may order the calls of a key, and timers of equal time, in any way. The kit orders
+// timers by time, family and tag, and treats timers in event time and in processing time alike.
 package beamtest
 
 import (
@@ -78,15 +75,14 @@ import (
 
 // Kit holds the state and the timers of all keys of one DoFn.
 type Kit struct {
-	// Window of the calls that follow: state and timers are per key and window. Nil is
-	// the global window; else an interval window.
+	// Window is the window of the calls that follow, because state and timers are per key and
+	// window. Nil is the global window; otherwise it must be an interval window.
 	Window typex.Window
-	// SDK lets the calls that follow use the state provider of the SDK instead of the
-	// kit's own.
+	// SDK makes the calls that follow use the state provider of the SDK instead of the kit's own.
 	SDK bool
-	// Start and Finish are the calls of the DoFn's StartBundle and FinishBundle, if it has
-	// them. The kit makes them for each bundle, as an SDK does: Finish after the last call,
-	// unless one has failed. An error of theirs, or a panic, fails the bundle.
+	// Start and Finish call the DoFn's StartBundle and FinishBundle, if it has them. The kit
+	// calls them for each bundle, as an SDK does: Finish comes after the last call, unless a call
+	// has failed. An error or a panic of either fails the bundle.
 	Start, Finish func() error
 
 	cells    map[string]*cell
@@ -96,28 +92,28 @@ type Kit struct {
 	timers map[scope]map[timerID]timers.TimerMap
 	bundle *bundle
 
-	mu      sync.Mutex // for state, the cells of a bundle, and what follows
+	mu      sync.Mutex // guards state, the cells of a bundle, and the fields below
 	rpcs    Counts
 	failIn  int
 	fail    error
 	crashIn int
 }
 
-// Call is a call of a DoFn's method, with the providers that it would get. What it
-// returns is what the method returns: an error fails the bundle.
+// Call calls a method of the DoFn with the providers that the method would get, and returns the
+// error of the method. An error fails the bundle.
 type Call func(sp state.Provider, tp timers.Provider) error
 
-// ErrInjected is the error of an RPC that [Kit.FailAt] lets fail.
+// ErrInjected is the default error of an RPC that fails because of [Kit.FailAt].
 var ErrInjected = errors.New("beamtest: injected failure")
 
-// New returns an empty Kit for a DoFn with state, a pointer to a struct whose element is
-// a key and a value. The error is Beam's own if Beam would refuse the DoFn in a pipeline.
+// New returns an empty Kit for a DoFn with state. fn is a pointer to a struct whose element is a
+// key and a value. If Beam would refuse the DoFn in a pipeline, New returns Beam's error.
 func New(fn any) (k *Kit, err error) {
 	if reflect.ValueOf(fn).Kind() != reflect.Pointer {
 		return nil, fmt.Errorf("beamtest: %T is not a pointer to a DoFn: cells of a DoFn that is passed by value are copied for each call", fn)
 	}
 	defer func() {
-		if p := recover(); p != nil { // as beam.ParDo does with cells that it cannot store
+		if p := recover(); p != nil { // beam.ParDo panics, too, for cells that it cannot store
 			k, err = nil, fmt.Errorf("beamtest: %v", p)
 		}
 	}()
@@ -143,9 +139,9 @@ func New(fn any) (k *Kit, err error) {
 	return k, nil
 }
 
-// Run makes a call for a key. A panic in it is its error, as it fails a bundle: the only
-// way of an OnTimer. Outside a bundle of [Kit.StartBundle] the call is a bundle
-// of its own: its writes are kept if it returns nil, else dropped.
+// Run makes a call for a key. A panic of the call is returned as an error, because a panic fails
+// a bundle, and is the only way for an OnTimer to do so. Outside of a bundle of [Kit.StartBundle]
+// the call is a bundle of its own: its writes are kept if it returns nil, and dropped otherwise.
 func (k *Kit) Run(key string, call Call) error {
 	if k.bundle == nil {
 		k.resetRPCs()
@@ -163,22 +159,23 @@ func (k *Kit) resetRPCs() {
 	k.rpcs = Counts{}
 }
 
-// Writes says what becomes of the writes of a call's first run in [Kit.Replay].
+// Writes says what [Kit.Replay] does with the writes of the first run.
 type Writes int
 
 const (
-	// Dropped is for a bundle that failed after the call, whatever that returned, and is retried.
+	// Dropped simulates a bundle that fails after the call, even if the call succeeded, and is
+	// retried.
 	Dropped Writes = iota
-	// Kept is for an element that was delivered twice.
+	// Kept simulates an element that is delivered twice.
 	Kept
 )
 
-// Replay makes a call for a key twice, and returns the error of the second run, or of
-// the first, if its writes are to be kept. A call that is deterministic emits the same
-// both times when the writes are dropped.
+// Replay makes a call for a key twice. It returns the error of the second run, or of the first
+// run if that fails and its writes are to be kept. If the writes are dropped, a deterministic
+// call emits the same both times.
 func (k *Kit) Replay(key string, first Writes, call Call) error {
 	if k.bundle != nil {
-		return errors.New("beamtest: Replay makes bundles of its own; finish the one that is open")
+		return errors.New("beamtest: Replay starts its own bundles: finish the open bundle first")
 	}
 	switch first {
 	case Dropped:
@@ -194,20 +191,19 @@ func (k *Kit) Replay(key string, first Writes, call Call) error {
 	return k.Run(key, call)
 }
 
-// StartBundle begins a bundle of several calls, of any keys and timers, which see each
-// other's writes. A provider of one of its calls may be used until the bundle ends, in
-// Finish too: its state is that of the call's key, from any goroutine, as long as no other
-// uses the same provider; a timer that it sets belongs to the key of the call that is
-// running, or ran last, and is set on the goroutine of the calls. An open bundle is
-// dropped. The error is that of Start.
+// StartBundle begins a bundle of several calls, for any keys and timers. The calls see each
+// other's writes. The providers of a call may be used until the bundle ends, also in Finish. The
+// state of such a provider is that of its call's key; any goroutine may use it, but only one at a
+// time. A timer belongs to the key of the current or latest call, and must be set on the
+// goroutine of the calls. StartBundle drops a bundle that is open. It returns the error of Start.
 func (k *Kit) StartBundle() error {
 	k.resetRPCs()
 	k.begin()
 	return k.bundle.err
 }
 
-// FinishBundle ends the bundle. What it wrote and emitted is kept, unless Start, one of its
-// calls, or Finish returned an error: that is returned, and all is dropped.
+// FinishBundle ends the bundle. If Start, a call or Finish has returned an error, FinishBundle
+// returns it and drops what the bundle has written and emitted. Otherwise it keeps all of that.
 func (k *Kit) FinishBundle() error {
 	b := k.bundle
 	if b == nil {
@@ -217,7 +213,7 @@ func (k *Kit) FinishBundle() error {
 	err := b.do(func() error {
 		k.mu.Lock()
 		defer k.mu.Unlock()
-		return b.step() // the runner may yet refuse it
+		return b.step() // the runner may still fail to commit it
 	})
 	k.FailBundle()
 	if err == nil {
@@ -226,8 +222,8 @@ func (k *Kit) FinishBundle() error {
 	return err
 }
 
-// FailBundle ends the bundle without Finish, and drops what it wrote and emitted. Without a
-// bundle it does nothing.
+// FailBundle ends the bundle without Finish, and drops what it has written and emitted. If no
+// bundle is open, it does nothing.
 func (k *Kit) FailBundle() {
 	if k.bundle != nil {
 		k.bundle.end()
@@ -235,8 +231,8 @@ func (k *Kit) FailBundle() {
 	}
 }
 
-// FailAt lets the n-th RPC from now fail, with err, or with [ErrInjected] if that is nil.
-// The first is 1; 0 takes the order back.
+// FailAt makes the n-th RPC from now fail with err, or with [ErrInjected] if err is nil. 1 is the
+// next RPC, and 0 cancels an earlier FailAt.
 func (k *Kit) FailAt(n int, err error) {
 	if err == nil {
 		err = ErrInjected
@@ -246,7 +242,7 @@ func (k *Kit) FailAt(n int, err error) {
 	k.failIn, k.fail = n, err
 }
 
-// Keys are the keys that have state or timers, in order.
+// Keys returns the keys that have state or timers, in order.
 func (k *Kit) Keys() []string {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -264,9 +260,9 @@ func (k *Kit) Keys() []string {
 	return slices.Sorted(maps.Keys(keys))
 }
 
-// Bytes are the bytes of a cell as the runner would hold them, nil if it is empty. A
-// message of a Value has its length in front, as a varint. Bags hold their items one
-// after the other.
+// Bytes returns the bytes of a cell as the runner would store them, or nil if the cell is empty.
+// A message in a Value has its length before it, as a varint. A Bag has its items one after the
+// other.
 func (k *Kit) Bytes(key, cell string) []byte {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -277,8 +273,8 @@ func (k *Kit) Bytes(key, cell string) []byte {
 	return all
 }
 
-// Values are the messages or other values in a cell, decoded by its coder: at most one of a
-// Value, all of a Bag.
+// Values returns the decoded contents of a cell: at most one value for a Value, and all items for
+// a Bag.
 func (k *Kit) Values(key, cell string) (values []any, err error) {
 	c, ok := k.cells[cell]
 	if !ok {
@@ -293,8 +289,8 @@ func (k *Kit) Values(key, cell string) (values []any, err error) {
 	return values, nil
 }
 
-// SetBytes sets what [Kit.Bytes] returns, for state that another program left. An empty
-// b clears the cell.
+// SetBytes sets the bytes of a cell, as [Kit.Bytes] returns them. Use it for state that another
+// program has left. An empty b clears the cell.
 func (k *Kit) SetBytes(key, cell string, b []byte) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -306,7 +302,7 @@ func (k *Kit) SetBytes(key, cell string, b []byte) {
 	k.put(s, addr{cell: cell}, [][]byte{append([]byte(nil), b...)})
 }
 
-// SetValue sets a Value, or adds an item to a Bag, encoded by the coder of the cell.
+// SetValue encodes a value with the coder of the cell. It sets a Value, or adds an item to a Bag.
 func (k *Kit) SetValue(key, cell string, value any) error {
 	c, ok := k.cells[cell]
 	if !ok {
@@ -339,7 +335,7 @@ func (k *Kit) put(s scope, a addr, chunks [][]byte) {
 	k.state[s][a] = chunks
 }
 
-// scope is what owns state and timers: a key in a window.
+// scope is a key in a window, which owns state and timers.
 type scope struct {
 	key    string
 	window typex.Window

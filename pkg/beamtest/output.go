@@ -7,9 +7,9 @@ import (
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
 )
 
-// Output is what a runner has of one output of a DoFn: what bundles emitted that were
-// kept, in order. Its Emit is an emitter with an explicit time, for StartBundle,
-// ProcessElement, OnTimer and FinishBundle alike; others are made of it by a closure:
+// Output collects what kept bundles emitted to one output of a DoFn, in order. Its method Emit is
+// an emitter with an explicit time, for StartBundle, ProcessElement, OnTimer and FinishBundle.
+// Make other emitters from it with a closure:
 //
 //	func(key, value []byte) { out.Emit(now, pair{key, value}) }
 type Output[T any] struct {
@@ -17,7 +17,7 @@ type Output[T any] struct {
 	kept []Emitted[T]
 }
 
-// Emitted is a value, and its time.
+// Emitted is an emitted value and its time.
 type Emitted[T any] struct {
 	EventTime beam.EventTime
 	Value     T
@@ -26,15 +26,15 @@ type Emitted[T any] struct {
 // NewOutput returns an empty output of the DoFn of a kit.
 func NewOutput[T any](k *Kit) *Output[T] { return &Output[T]{kit: k} }
 
-// Emit emits a value. It panics where no bundle is open, and where [Kit.CrashAt] says so.
+// Emit emits a value. It panics if no bundle is open, and at the step of [Kit.CrashAt].
 func (o *Output[T]) Emit(et beam.EventTime, value T) {
 	b := o.kit.bundle
 	if b == nil {
-		panic(errors.New("beamtest: a value is emitted outside a bundle"))
+		panic(errors.New("beamtest: a value is emitted outside of a bundle"))
 	}
 	b.mustStep()
 	b.emitted = append(b.emitted, func() { o.kept = append(o.kept, Emitted[T]{et, value}) })
 }
 
-// All are the values that were kept so far.
+// All returns the values that were kept so far.
 func (o *Output[T]) All() []Emitted[T] { return slices.Clone(o.kept) }

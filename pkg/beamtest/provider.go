@@ -16,19 +16,19 @@ import (
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/core/util/reflectx"
 )
 
-// cell is what the DoFn declares with one of its fields.
+// cell describes a state cell that the DoFn declares.
 type cell struct {
 	kind      state.TypeEnum
 	coder     *coder.Coder
-	keyCoder  *coder.Coder // of a Map or Set
+	keyCoder  *coder.Coder // the coder of the keys of a Map or Set
 	combineFn *graph.CombineFn
-	typ       reflect.Type // of a value or an item
+	typ       reflect.Type // the type of a value or an item
 	enc       exec.ElementEncoder
 	dec       exec.ElementDecoder
 }
 
 func newCell(ps state.PipelineState) (*cell, error) {
-	// A Set has bools, for want of values.
+	// The entries of a Set have no values, so use bools.
 	c := &cell{kind: ps.StateType(), coder: coder.NewBool(), typ: ps.CoderType()}
 	var err error
 	if t := ps.CoderType(); t == nil && c.kind != state.TypeSet {
@@ -56,8 +56,8 @@ func newCell(ps state.PipelineState) (*cell, error) {
 	return c, nil
 }
 
-// coderOf is the coder that Beam gives to elements of a type. Beam tells it only by
-// giving one to a collection.
+// coderOf returns the coder that Beam chooses for a type. Beam tells it only for a PCollection,
+// so coderOf makes one.
 func coderOf(t reflect.Type) (c *coder.Coder, err error) {
 	defer func() {
 		if p := recover(); p != nil { // Beam panics on a type that it cannot encode
@@ -76,7 +76,8 @@ func coderOf(t reflect.Type) (c *coder.Coder, err error) {
 	}
 	for _, n := range nodes {
 		if n.Type().Type() == t && n.Coder != nil {
-			// A coder that cannot be written into a pipeline is of no use in a test either.
+			// A coder that cannot be written into a pipeline could not be used there, so refuse
+			// it here.
 			_, err := graphx.NewCoderMarshaller().Add(n.Coder)
 			return n.Coder, err
 		}
@@ -98,9 +99,8 @@ func (c *cell) decodeAll(r io.Reader) (values []any, err error) {
 	}
 }
 
-// provider is a state.Provider for one call. As that of the SDK, it asks the runner once
-// for what a cell holds, writes through, and leaves it to the state types to apply what
-// was written since.
+// provider is a state.Provider for one call. Like the SDK's, it asks the runner once for the
+// content of a cell, writes through, and lets the state types apply the writes since then.
 type provider struct {
 	overlay *overlay
 	readers map[string]*lazyReader
@@ -134,7 +134,7 @@ func (p *provider) ReadValueState(id string) (any, []state.Transaction, error) {
 	value, err := c.dec.Decode(p.reader(id))
 	switch {
 	case errors.Is(err, io.EOF):
-		return nil, nil, nil // as in the SDK, what was written since is not looked at
+		return nil, nil, nil // as in the SDK, which ignores later writes here
 	case err != nil:
 		return nil, nil, err
 	}
@@ -142,8 +142,8 @@ func (p *provider) ReadValueState(id string) (any, []state.Transaction, error) {
 	return value.Elm, p.since[id], nil
 }
 
-// reader is the one reader of a cell in the call: a second read goes on where the first
-// ended, even if that was in the midst of something.
+// reader returns the reader of a cell in the call. There is only one: a second read continues
+// where the first one stopped, even in the middle of a value.
 func (p *provider) reader(id string) *lazyReader {
 	r := p.readers[id]
 	if r == nil {
@@ -225,7 +225,7 @@ func (p *provider) add(t state.Transaction) error {
 
 func (p *provider) combineFn(id string) *graph.CombineFn { return p.overlay.kit.cells[id].combineFn }
 
-// callable is nil for a method that the CombineFn does not have.
+// callable returns nil for a method that the CombineFn does not have.
 func callable(f *funcx.Fn) reflectx.Func {
 	if f == nil {
 		return nil
@@ -271,8 +271,7 @@ func (p *provider) WriteOrderedListState(state.Transaction) error { return errKi
 
 func (p *provider) ClearOrderedListState(state.Transaction) error { return errKind }
 
-// set sets an entry of a map that is made when it is first needed: most calls touch one
-// cell.
+// set sets an entry of a map and makes the map at first use, because most calls touch one cell.
 func set[V any](m *map[string]V, id string, v V) {
 	if *m == nil {
 		*m = map[string]V{}
@@ -280,7 +279,7 @@ func set[V any](m *map[string]V, id string, v V) {
 	(*m)[id] = v
 }
 
-// appender writes to a cell; each Write is an RPC.
+// appender writes to a cell. Each Write is an RPC.
 type appender struct {
 	overlay *overlay
 	addr    addr

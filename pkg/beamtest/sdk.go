@@ -14,7 +14,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// sdkProvider is the provider that a worker gives to a DoFn, over the kit's bytes.
+// sdkProvider returns the provider that a worker gives to a DoFn, over the bytes of the kit.
 func (o *overlay) sdkProvider() (state.Provider, error) {
 	coders := map[string]*coder.Coder{}
 	keyCoders := map[string]*coder.Coder{}
@@ -38,7 +38,7 @@ func (o *overlay) sdkProvider() (state.Provider, error) {
 	return &sp, nil
 }
 
-// stateReader is the worker's side of the state API. Key and window are the overlay's.
+// stateReader is the worker's side of the state API. It takes key and window from the overlay.
 type stateReader overlay
 
 var errSideInput = errors.New("beamtest: the kit has no side inputs")
@@ -100,7 +100,7 @@ func (s *stateReader) OpenMultimapKeysUserStateClearer(_ context.Context, _ exec
 	}), nil
 }
 
-// An ordered list's chunks are its items: a varint to sort by, and the value.
+// The chunks of an ordered list are its items: a varint to sort by, and the value.
 func sortKey(chunk []byte) int64 {
 	key, _ := protowire.ConsumeVarint(chunk)
 	return int64(key)
@@ -139,7 +139,8 @@ func (s *stateReader) clearer(empty func(*overlay)) io.Writer {
 	return &clearWriter{overlay: (*overlay)(s), empty: empty}
 }
 
-// lazyReader asks at its first Read, once. As that of a worker, it is closed when that fails.
+// lazyReader makes its RPC once, at its first Read. Like the reader of a worker, it is closed if
+// the RPC fails.
 type lazyReader struct {
 	overlay *overlay
 	read    func(*overlay) [][]byte
@@ -163,7 +164,7 @@ func (r *lazyReader) Read(b []byte) (int, error) {
 
 func (r *lazyReader) Close() error { return nil }
 
-// clearWriter clears at each Write.
+// clearWriter clears the cell at each Write.
 type clearWriter struct {
 	overlay *overlay
 	empty   func(*overlay)

@@ -12,38 +12,39 @@ import (
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/core/typex"
 )
 
-// Timer is a timer that is set, or fires.
+// Timer is a timer that is set or fires.
 type Timer struct {
 	Key         string
 	Window      typex.Window
 	Family, Tag string
-	// FireMS is when it is due, in ms. It is 0 for one that the SDK fires because it was
-	// cleared.
+	// FireMS is when the timer is due, in ms. It is 0 for a timer that the SDK fires because it
+	// was cleared.
 	FireMS int64
-	// EventTime is what OnTimer gets: the output timestamp. That is FireMS unless the timer
-	// was set otherwise, and the end of time for one without.
+	// EventTime is the time that OnTimer gets, which is the output timestamp of the timer: by
+	// default FireMS, and the end of time for a timer without an output timestamp.
 	EventTime typex.EventTime
 }
 
-// Context is what OnTimer gets, too.
+// Context returns the timers.Context that OnTimer gets.
 func (t Timer) Context() timers.Context { return timers.Context{Family: t.Family, Tag: t.Tag} }
 
 type timerID struct{ family, tag string }
 
-// timerChanges is what a bundle did to the timers of a key.
+// timerChanges are the changes that a bundle has made to the timers of a key.
 type timerChanges struct {
-	modified map[timerID]timers.TimerMap // the last of each
-	inserted []timers.TimerMap           // those that may fire within the bundle
+	modified map[timerID]timers.TimerMap // the latest change of each timer
+	inserted []timers.TimerMap           // timers that may fire within the bundle
 }
 
-// timerProvider is that of a call. As in the SDK, only the window is its own: the key is
-// that of the call which runs when it is used. It is not locked, as the SDK's is not.
+// timerProvider is the timers.Provider of a call. As in the SDK, only the window belongs to the
+// provider: the key is that of the call that runs when it is used. It is not locked, as in the
+// SDK.
 type timerProvider struct {
 	kit    *Kit
 	window typex.Window
 }
 
-// Set is timers.Provider's.
+// Set implements timers.Provider.
 func (p *timerProvider) Set(t timers.TimerMap) {
 	b := p.kit.bundle
 	if b == nil || b.current == nil {
@@ -64,13 +65,13 @@ func (c *timerChanges) insert(t timers.TimerMap) {
 	c.inserted = append(c.inserted, t)
 }
 
-// changed reports whether another timer has taken the place of t.
+// changed reports whether a later change has replaced t.
 func (c *timerChanges) changed(t timers.TimerMap) bool {
 	now, ok := c.modified[timerID{t.Family, t.Tag}]
 	return ok && now != t
 }
 
-// The order in which the SDK fires timers of a key: cleared ones first.
+// compareTimers orders the timers of a key as the SDK fires them: cleared ones first.
 func compareTimers(a, b timers.TimerMap) int {
 	if a.Clear != b.Clear {
 		if a.Clear {
@@ -84,7 +85,8 @@ func compareTimers(a, b timers.TimerMap) int {
 	)
 }
 
-// before takes the next timer out of those set in the bundle that the SDK fires before t.
+// before removes and returns the next timer that was set in the bundle and that the SDK fires
+// before t.
 func (c *timerChanges) before(t timers.TimerMap) (timers.TimerMap, bool) {
 	for len(c.inserted) > 0 {
 		first := slices.MinFunc(c.inserted, compareTimers)
@@ -102,7 +104,7 @@ func (c *timerChanges) before(t timers.TimerMap) (timers.TimerMap, bool) {
 	return timers.TimerMap{}, false
 }
 
-// Timers are the timers of a key that are set, in the order in which they fire.
+// Timers returns the timers of a key that are set, in the order in which they fire.
 func (k *Kit) Timers(key string) []Timer {
 	s := k.scope(key)
 	var list []Timer
@@ -119,16 +121,16 @@ func newTimer(s scope, t timers.TimerMap) Timer {
 	}
 }
 
-// maxRounds bounds timers that set themselves again, at a time that has passed.
+// maxRounds bounds timers that set themselves again for a time that has passed.
 const maxRounds = 1000
 
 var errNeverRest = fmt.Errorf("beamtest: timers are set again %d times at a time that has passed", maxRounds)
 
-// Fire delivers the timers of all keys that are due at a time in ms, until none is. The
-// timers of a key that are due at once are one bundle. In a bundle of [Kit.StartBundle]
-// they are part of that, with those of all other keys; what is set there fires with the
-// next one, unless the SDK fires it before another timer of its key. If a call returns an
-// error, the writes of its bundle are dropped, its timers stay, and Fire returns the error.
+// Fire fires the timers of all keys that are due at atMS, in ms, until no due timer is left. The
+// timers of a key that are due together are one bundle. In a bundle of [Kit.StartBundle] all of
+// them are part of that bundle; a timer that is set there fires with the next bundle, unless the
+// SDK fires it before another timer of its key. If a call returns an error, Fire drops the writes
+// of its bundle, keeps its timers, and returns the error.
 func (k *Kit) Fire(atMS int64, onTimer func(t Timer, sp state.Provider, tp timers.Provider) error) error {
 	if b := k.bundle; b != nil {
 		for _, s := range k.due(atMS) {
@@ -154,7 +156,7 @@ func (k *Kit) Fire(atMS int64, onTimer func(t Timer, sp state.Provider, tp timer
 	return errNeverRest
 }
 
-// due are the scopes with timers that are due, in order.
+// due returns the scopes with timers that are due, in order.
 func (k *Kit) due(atMS int64) (scopes []scope) {
 	for s, all := range k.timers {
 		for _, t := range all {
@@ -170,8 +172,8 @@ func (k *Kit) due(atMS int64) (scopes []scope) {
 	return scopes
 }
 
-// fire does what the SDK does with the timers that a runner sends: those that were set in
-// the bundle in the meantime come in between.
+// fire fires timers of a key as the SDK does with timers from a runner: timers that were set in
+// the bundle meanwhile fire in between.
 func (b *bundle) fire(s scope, atMS int64, onTimer func(Timer, state.Provider, timers.Provider) error) error {
 	o := b.overlay(s)
 	call := func(t timers.TimerMap) error {
@@ -193,7 +195,7 @@ func (b *bundle) fire(s scope, atMS int64, onTimer func(Timer, state.Provider, t
 		if o.changed(t) {
 			continue
 		}
-		// The runner has given the timer away; only a call can set it again.
+		// The runner has handed the timer over, so only a call can set it again.
 		if o.modified == nil {
 			o.modified = map[timerID]timers.TimerMap{}
 		}

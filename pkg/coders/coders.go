@@ -14,7 +14,7 @@ import (
 	pb "github.com/beamagents/beamagents-go/proto/beam_agents/v1"
 )
 
-// ErrNil is the error of encoding a nil message, which has no bytes.
+// ErrNil is the error for a nil message, which cannot be encoded.
 var ErrNil = errors.New("nil message")
 
 func init() {
@@ -35,25 +35,25 @@ func init() {
 	)
 }
 
-// Register gives each message's type the deterministic coder of this package. The
-// messages of the two schemas are registered already; this is for a pipeline's own
-// generated messages. Call it from an init function, with typed nil pointers: Beam
-// panics on a registration after beam.Init. Registering a type again changes nothing.
+// Register registers the deterministic coder of this package for the type of each message. The
+// messages of the two schemas are already registered; use Register for a pipeline's own generated
+// messages. Call it from an init function, with typed nil pointers: Beam panics on a registration
+// after beam.Init. Registering a type again changes nothing.
 //
-// Messages of two Go packages with the same short name, such as v1, each keep their
-// coder. Beam's own registrations of emitters and DoFns (register.Emitter1 and so on) do
-// not tell such packages apart: the last one wins, and bundles of the other one fail.
+// Messages of two Go packages with the same short name, such as v1, each keep their coder. But
+// Beam's own registrations of emitters and DoFns (register.Emitter1 and so on) confuse such
+// packages: the last registration wins, and bundles of the other package fail.
 func Register(messages ...proto.Message) {
 	for _, m := range messages {
 		t := reflect.TypeOf(m)
-		// The first registers the type and the functions for the worker, the second
-		// adds the promise of determinism.
+		// The first call registers the type and the functions for the worker. The second declares
+		// the coder deterministic.
 		beam.RegisterCoder(t, encode, decode)
 		coder.RegisterDeterministicCoder(t, encode, decode)
 	}
 }
 
-// encode is named in running pipelines, with its full signature: it never moves.
+// encode must keep its name and signature, because running pipelines refer to them.
 func encode(element beam.T) ([]byte, error) {
 	m, ok := element.(proto.Message)
 	if !ok {
@@ -67,7 +67,7 @@ func encode(element beam.T) ([]byte, error) {
 	}
 	b, err := proto.MarshalOptions{Deterministic: true}.Marshal(m)
 	if err != nil {
-		// The error of protobuf names no field within a message.
+		// Find the field, because the error of protobuf does not name it.
 		if path := invalidText(m.ProtoReflect()); path != "" {
 			err = fmt.Errorf("%s: %w", path, ErrText)
 		}
@@ -76,18 +76,18 @@ func encode(element beam.T) ([]byte, error) {
 	return b, nil
 }
 
-// decode is named in running pipelines, with its full signature: it never moves.
+// decode must keep its name and signature, because running pipelines refer to them.
 func decode(t reflect.Type, b []byte) (beam.T, error) {
 	m, ok := reflect.TypeAssert[proto.Message](reflect.New(t.Elem()))
 	if !ok {
 		return nil, fmt.Errorf("coders: decode: %v is not a message", t)
 	}
-	// Beam reads b for this element alone, so m may keep it.
+	// Beam reads b for this element alone, so m may refer to it.
 	if decodeFast(m, b) {
 		return m, nil
 	}
 	if proto.Unmarshal(b, m) != nil {
-		// The error of protobuf says neither where nor which field.
+		// Find the place and the field, because the error of protobuf names neither.
 		return nil, fmt.Errorf("coders: decode %s: %s", m.ProtoReflect().Descriptor().FullName(), deadletter.Explain(b, m))
 	}
 	return m, nil

@@ -216,7 +216,7 @@ func init() {
 func TestWithoutPointerBeamUsesTheRowCoder(t *testing.T) {
 	c := beam.NewCoder(typex.New(reflect.TypeFor[pb.ToolResult]()))
 	if c.IsDeterministic() || strings.Contains(c.String(), "encode") {
-		t.Errorf("a message by value now has coder %v: mend the package documentation", c)
+		t.Errorf("a message by value now has coder %v: correct the package documentation", c)
 	}
 }
 

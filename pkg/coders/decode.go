@@ -11,8 +11,8 @@ import (
 	pb "github.com/beamagents/beamagents-go/proto/beam_agents/v1"
 )
 
-// decodeFast fills m, which is new, from b and keeps b; or it leaves both to the
-// reference and reports false.
+// decodeFast decodes b into m, which is new, and m keeps b. If generated code may not read b,
+// decodeFast returns false and the caller uses proto.Unmarshal.
 func decodeFast(m proto.Message, b []byte) bool {
 	g, ok := m.(generated)
 	if !ok {
@@ -33,7 +33,7 @@ func decodeFast(m proto.Message, b []byte) bool {
 		makeRoom(m, &n)
 		err = g.UnmarshalVTUnsafe(b)
 	}
-	if err != nil { // which no bytes do that fit
+	if err != nil { // does not happen for bytes that fit the shape
 		proto.Reset(m)
 		return false
 	}
@@ -41,9 +41,9 @@ func decodeFast(m proto.Message, b []byte) bool {
 	return true
 }
 
-// decodeBlob is generated code for all but the n entries, field 2, which it makes in one
-// allocation. They keep each other, as all keep b. A blob has no field above 15, so a tag
-// is one byte.
+// decodeBlob decodes a blob with generated code, but decodes its n entries, field 2, into one
+// allocation. The entries keep each other alive, as all of them keep b. The fields of a blob have
+// numbers up to 15, so a tag has one byte.
 func decodeBlob[E any, P interface {
 	*E
 	UnmarshalVTUnsafe([]byte) error
@@ -53,7 +53,7 @@ func decodeBlob[E any, P interface {
 	*list = room[P](n)
 	for len(b) > 0 {
 		tag := b[0]
-		v, size := binary.Uvarint(b[1:]) // all that fits is a number, or a length and a content
+		v, size := binary.Uvarint(b[1:]) // a field that fits is a number, or a length and a content
 		size++
 		if tag&7 == byte(protowire.BytesType) {
 			size += int(v)
@@ -74,19 +74,19 @@ func decodeBlob[E any, P interface {
 	return nil
 }
 
-// usualAttributes is how many attributes need no second allocation.
+// usualAttributes is the number of attributes for which the map is allocated at once.
 const usualAttributes = 32
 
-// makeRoom allocates lists and the map once, at their final size, but for packed lists,
-// which generated code allocates so. A blob that has
-// elements is there, so nothing is set that the bytes do not set.
+// makeRoom allocates each list and the map once, at its final size. Generated code does so for
+// packed lists. A blob exists if it has elements, so makeRoom sets nothing that the bytes do not
+// set.
 func makeRoom(m proto.Message, n *counts) {
 	switch m := m.(type) {
 	case *pb.Continuation:
 		m.PendingIntentIds = room[string](n[pendingIntentIDs])
 	case *pb.TraceEvent:
 		if n[attributes] > 0 {
-			// Not more: the same key may come again and again.
+			// Bounded, because the bytes may repeat one key many times.
 			m.Attributes = make(map[string]string, min(n[attributes], usualAttributes))
 		}
 	case *pb.StateSnapshot:
@@ -117,8 +117,8 @@ func room[T any](n int) []T {
 	return make([]T, 0, n)
 }
 
-// clip ends the capacity of every bytes field at its length: an append to one would
-// otherwise write over the field that follows it in the buffer.
+// clip sets the capacity of every bytes field to its length. Otherwise an append to one would
+// overwrite the next field in the buffer.
 func clip(m proto.Message) {
 	switch m := m.(type) {
 	case *pb.MemoryBlob:

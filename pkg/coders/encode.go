@@ -13,7 +13,7 @@ import (
 	pb "github.com/beamagents/beamagents-go/proto/beam_agents/v1"
 )
 
-// generated is what protoc-gen-go-vtproto gives a message.
+// generated has the methods that protoc-gen-go-vtproto generates.
 type generated interface {
 	proto.Message
 	SizeVT() int
@@ -21,14 +21,13 @@ type generated interface {
 	UnmarshalVTUnsafe([]byte) error
 }
 
-// Generated code alone would differ from the reference, proto.Marshal and
-// proto.Unmarshal. It writes text that is not UTF-8, and maps in random order; it reads
-// numbers of more than 64 bits and field numbers that do not exist, and refuses a known
-// field in another wire type. So text is checked before encoding, and before decoding
-// the bytes must fit the message's shape. All else, unknown fields included, is decoded
-// by the reference.
+// Generated code differs from the reference, which is proto.Marshal and proto.Unmarshal, in some
+// inputs. It writes text that is not UTF-8, and maps in random order. It reads numbers of more
+// than 64 bits and field numbers that do not exist, and refuses a known field with another wire
+// type. So text is checked before encoding, and bytes must fit the shape of the message before
+// decoding. The reference handles everything else, also unknown fields.
 
-// encodeFast returns the deterministic encoding of m, or nil to leave it to the
+// encodeFast returns the deterministic encoding of m, or nil if the caller must use the
 // reference. The empty encoding is not nil.
 func encodeFast(m proto.Message) []byte {
 	if !validText(m) || reflect.ValueOf(m).IsNil() {
@@ -42,16 +41,16 @@ func encodeFast(m proto.Message) []byte {
 		return nil
 	}
 	b := make([]byte, g.SizeVT())
-	// A nil message in a variant is counted as one byte more than it has.
+	// Generated code counts a nil message in a oneof as one byte too many.
 	if n, err := g.MarshalToSizedBufferVT(b); err != nil || n != len(b) {
 		return nil
 	}
 	return b
 }
 
-// validText reports whether all text of m, which may be nil, is UTF-8. It says no to a
-// message that is not of the schema, and to a variant that is a nil pointer, on which
-// generated code panics.
+// validText reports whether all text of m, which may be nil, is UTF-8. It returns false for a
+// message that is not of the schema, and for a oneof that holds a nil pointer, on which generated
+// code panics.
 func validText(m proto.Message) bool {
 	switch m := m.(type) {
 	case *pb.MemoryBlob:
@@ -132,7 +131,7 @@ func validTexts(texts []string) bool {
 	return true
 }
 
-// encodeTraceEvent is written by hand for its map, which generated code does not sort.
+// encodeTraceEvent encodes by hand, because generated code does not sort the map.
 func encodeTraceEvent(m *pb.TraceEvent) []byte {
 	b := make([]byte, 0, m.SizeVT())
 	b = protofield.AppendBytes(b, 1, m.TraceId)

@@ -12,8 +12,8 @@ import (
 )
 
 func init() {
-	// The signatures are of universal types, for which Beam has a caller without
-	// reflection, and none that another package called events could take over.
+	// The signatures use universal types. Beam calls such functions without reflection, and
+	// another package that is also called events cannot replace that caller.
 	envelope := reflect.TypeFor[events.Envelope]()
 	beam.RegisterCoder(envelope, encodeEnvelope, decodeEnvelope)
 	coder.RegisterDeterministicCoder(envelope, encodeEnvelope, decodeEnvelope)
@@ -23,7 +23,7 @@ func init() {
 	coder.RegisterDeterministicCoder(projection, encodeProjection, decodeProjection)
 }
 
-// encodeEnvelope is named in running pipelines, with its full signature: it never moves.
+// encodeEnvelope must keep its name and signature, because running pipelines refer to them.
 func encodeEnvelope(element beam.T) ([]byte, error) {
 	env, ok := element.(events.Envelope)
 	if !ok {
@@ -36,7 +36,7 @@ func encodeEnvelope(element beam.T) ([]byte, error) {
 	return b, nil
 }
 
-// decodeEnvelope is named in running pipelines, with its full signature: it never moves.
+// decodeEnvelope must keep its name and signature, because running pipelines refer to them.
 func decodeEnvelope(_ reflect.Type, b []byte) (beam.T, error) {
 	env, err := events.DecodeEnvelope(b)
 	if err != nil {
@@ -45,7 +45,7 @@ func decodeEnvelope(_ reflect.Type, b []byte) (beam.T, error) {
 	return env, nil
 }
 
-// encodeProjection is named in running pipelines, with its full signature: it never moves.
+// encodeProjection must keep its name and signature, because running pipelines refer to them.
 func encodeProjection(element beam.T) ([]byte, error) {
 	p, ok := element.(events.Projection)
 	if !ok {
@@ -58,7 +58,7 @@ func encodeProjection(element beam.T) ([]byte, error) {
 	return b, nil
 }
 
-// invalidColumn is the field of the first text in p that is not UTF-8.
+// invalidColumn returns the name of the first field of p with text that is not UTF-8.
 func invalidColumn(p events.Projection) string {
 	for field, v := range reflect.ValueOf(p).Fields() {
 		if v = reflect.Indirect(v); v.Kind() == reflect.String && !utf8.ValidString(v.String()) {
@@ -68,7 +68,7 @@ func invalidColumn(p events.Projection) string {
 	return ""
 }
 
-// decodeProjection is named in running pipelines, with its full signature: it never moves.
+// decodeProjection must keep its name and signature, because running pipelines refer to them.
 func decodeProjection(_ reflect.Type, b []byte) (beam.T, error) {
 	p, err := events.DecodeProjection(b)
 	if err != nil {

@@ -103,7 +103,7 @@ func fullMessages(text string) []proto.Message {
 	return all
 }
 
-// The fast path must be taken, or the speed that we promise is gone without a word: a
+// The fast path must be taken, or the speed that we promise is lost silently: a
 // field above 31, or of a kind that shapes do not know, ends here.
 func TestFastPathIsTaken(t *testing.T) {
 	for _, m := range append(fullMessages("text"), fast...) {

@@ -11,28 +11,28 @@ import (
 	pb "github.com/beamagents/beamagents-go/proto/beam_agents/v1"
 )
 
-// maxNumber is the highest field number that a shape can hold, so that a tag is one byte,
-// or one byte and a 1. A message with a higher number is left to the reference.
+// maxNumber is the highest field number in a shape. Then a tag has one byte, or two of which the
+// second is 1. A message with a higher number is left to the reference.
 const maxNumber = 31
 
-// A shape says which bytes of a message generated code may read: known fields in their
-// own wire type, nothing else. It is made from the descriptor, so a new field is in it.
+// shape says which bytes of a message generated code may read: known fields with their own wire
+// type. It is built from the descriptor, so it includes new fields.
 type shape struct {
-	// fields is indexed by tag: number and wire type in one. It has room for the numbers
-	// up to maxNumber.
+	// fields is indexed by tag, which is the field number and the wire type. It has room for
+	// numbers up to maxNumber.
 	fields [(maxNumber + 1) << 3]field
 }
 
 type field struct {
 	holds content
-	slot  uint8  // for a repeated field or a map, its place in counts
+	slot  uint8  // for a repeated field or a map, its index in counts
 	inner *shape // for a message or a map entry
 }
 
 type content uint8
 
 const (
-	nothing content = iota // an unknown field, or a known one in another wire type
+	nothing content = iota // an unknown field, or a known field with another wire type
 	varintContent
 	bytesContent
 	textContent
@@ -40,11 +40,12 @@ const (
 	fixed64sContent // a packed list
 )
 
-// counts holds how many elements each repeated field and the map of the schema have,
-// within the whole of one top-level message.
+// counts holds the number of elements of each repeated field and map in one top-level message,
+// nested messages included.
 type counts [len(repeated) + 1]int
 
-// repeated gives each repeated field its place in counts; 0 is for all other fields.
+// repeated lists the repeated fields by their index in counts minus one. Index 0 of counts is for
+// all other fields.
 var repeated = [...]protoreflect.FullName{
 	memoryEntries - 1:    "beam_agents.v1.MemoryBlob.entries",
 	cacheEntries - 1:     "beam_agents.v1.LlmCacheBlob.entries",
@@ -67,8 +68,8 @@ const (
 	escalationIDs
 )
 
-// newShape knows what the schema uses. A field of another kind stays out and sends its
-// message to the reference.
+// newShape builds a shape from the kinds of fields that the schema uses. A field of another kind
+// is left out, so a message with that field goes to the reference.
 func newShape(md protoreflect.MessageDescriptor) *shape {
 	s := new(shape)
 	for i := range md.Fields().Len() {
@@ -102,14 +103,14 @@ func newShape(md protoreflect.MessageDescriptor) *shape {
 	return s
 }
 
-// fits reports whether b is an encoding that generated code reads and writes exactly as
-// the reference does: each field known and in its wire type, each length and number
-// within its bounds, each text UTF-8. Where it says no, b may still be valid.
+// fits reports whether generated code reads b exactly as the reference does, and writes it again:
+// each field is known and has its wire type, each length and number is within its bounds, and
+// each text is UTF-8. If fits returns false, b may still be valid.
 func (s *shape) fits(b []byte, n *counts) bool {
 	for i := 0; i < len(b); {
 		tag := b[i]
 		i++
-		if tag >= 0x80 { // the low bits; a 1 that follows is the bit that is set already
+		if tag >= 0x80 { // a tag of two bytes: its second byte, 1, stands for the bit that is already set
 			if i == len(b) || b[i] != 1 {
 				return false
 			}
@@ -176,7 +177,7 @@ var (
 	deferredEventShape      = newShape((*runtimepb.DeferredEvent)(nil).ProtoReflect().Descriptor())
 )
 
-// shapeOf is the shape of a message of the schema, nil for any other.
+// shapeOf returns the shape of a message of the schema, or nil for any other message.
 func shapeOf(m proto.Message) *shape {
 	switch m.(type) {
 	case *pb.MemoryBlob:

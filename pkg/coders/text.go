@@ -12,12 +12,12 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// ErrText is text that is not UTF-8, which no coder can encode.
+// ErrText is the error for text that is not UTF-8, which cannot be encoded.
 var ErrText = errors.New("text is not UTF-8")
 
-// CheckText returns an error that wraps ErrText and names the field, if a text in m, at
-// any depth, is not UTF-8. Check what a user controls before it is written: the error of
-// a coder fails the bundle, and every retry of it.
+// CheckText returns an error if some text in m, at any depth, is not UTF-8. The error wraps
+// ErrText and names the field. Check text that a user controls before you emit or store a
+// message: a coder error fails the bundle and every retry of it.
 func CheckText(m proto.Message) error {
 	if m == nil || validText(m) {
 		return nil
@@ -28,8 +28,8 @@ func CheckText(m proto.Message) error {
 	return nil
 }
 
-// invalidText is the path of a text that is not UTF-8, the first by field number; empty
-// if there is none. A map has one path for all that is in it.
+// invalidText returns the path of a text that is not UTF-8, or "" if all text is valid. It
+// reports the first field by number. All texts in a map have the same path.
 func invalidText(m protoreflect.Message) string {
 	check := func(fd protoreflect.FieldDescriptor, v protoreflect.Value) string {
 		switch {

@@ -49,13 +49,13 @@ func TestCheckTextNamesTheField(t *testing.T) {
 			t.Errorf("CheckText = %q, want %q", err, want)
 		}
 	}
-	// A key of the map is named no more than a value: it is no text to print.
+	// The path names neither a key nor a value of the map: such text must not be printed.
 	if err := CheckText(&pb.TraceEvent{Attributes: map[string]string{bad: ""}}); !errors.Is(err, ErrText) || !strings.Contains(err.Error(), ": attributes: ") {
 		t.Errorf("CheckText of a bad key = %v", err)
 	}
 }
 
-// What no decoder makes, but a user can, is no text that is not UTF-8.
+// Messages that no decoder makes, but a user can, do not count as invalid text.
 func TestCheckTextOfOddValues(t *testing.T) {
 	odd := []proto.Message{
 		nil,

@@ -33,7 +33,7 @@ func (c *checker) state(o, n *Transform) {
 	})
 }
 
-// text is a cell in short: value of *beamagentspb.MemoryBlob.
+// text returns a short description of a cell, such as value of *beamagentspb.MemoryBlob.
 func (s *State) text() string {
 	var coders []string
 	for _, c := range []*Coder{s.Key, s.Value} {

@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// Check returns the differences of two fingerprints, old being that of the job that runs,
-// in order of transform, kind and subject. Equal ones have none.
+// Check returns the differences between old, the fingerprint of the running job, and now, ordered
+// by transform, kind and subject. Equal fingerprints have no differences.
 func Check(old, now Fingerprint) []Finding {
 	c := checker{old: index(old), new: index(now), now: map[string]string{}, shapes: map[shapeOf]string{}, left: map[place]bool{}}
 	c.oldGroups, c.newGroups = groups(c.old), groups(c.new)
@@ -76,18 +76,17 @@ func index(f Fingerprint) map[string]*Transform {
 
 type checker struct {
 	old, new map[string]*Transform
-	// by name without numbers
+	// names by their form without numbers
 	oldGroups, newGroups map[string][]string
-	now                  map[string]string // the new names of those that have another one
+	now                  map[string]string // the new names of renamed transforms, by old name
 	shapes               map[shapeOf]string
-	// the ParDos that read a PCollection, by where it comes from
+	// the ParDos that read a PCollection, by the source of the PCollection
 	oldReaders, newReaders map[string][]string
-	// oldOperators are the numbers that the old pipeline has as operator ids.
+	// oldOperators are the numbers from which the old pipeline's operator ids are made.
 	oldOperators map[string]bool
-	// lead are the transforms of the new pipeline that keep state, or that such ones read
-	// from.
+	// lead are the transforms of the new pipeline that keep state or lead to one that does.
 	lead map[string]bool
-	// left is what inputs no longer come from.
+	// left are the sources that inputs no longer have.
 	left  map[place]bool
 	found []Finding
 }
@@ -103,7 +102,7 @@ func (c *checker) transform(o, n *Transform) {
 	name := n.Name
 	if o.Kind != n.Kind {
 		c.add(TransformKindChanged, name, "", o.Kind, n.Kind)
-		return // what is inside is not to be compared
+		return // the parts of different kinds cannot be compared
 	}
 	c.operators(o, n)
 	changed := FnChanged
@@ -120,7 +119,7 @@ func (c *checker) transform(o, n *Transform) {
 	c.stored(RestrictionCoderChanged, name, "restriction", o.Restriction, n.Restriction)
 }
 
-// pairs calls visit with what is in old and in new by that name, nil for nothing.
+// pairs calls visit with the parts of old and new of each name. A missing part is nil.
 func pairs[T any](old, now []T, name func(T) string, visit func(name string, o, n *T)) {
 	find := func(all []T, want string) *T {
 		if i := slices.IndexFunc(all, func(t T) bool { return name(t) == want }); i >= 0 {
@@ -138,7 +137,7 @@ func pairs[T any](old, now []T, name func(T) string, visit func(name string, o, 
 	}
 }
 
-// renames pairs what is gone with what is new and the same in all but the name.
+// renames pairs removed parts with new ones that are equal except for the name.
 func renames[T any](old, now []T, name, rest func(T) string) map[string]string {
 	var gone, added []T
 	pairs(old, now, name, func(_ string, o, n *T) {

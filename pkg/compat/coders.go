@@ -4,15 +4,15 @@ import (
 	"slices"
 )
 
-// coder adds a finding of that kind if the coders differ.
+// coder adds a finding of kind k if the coders differ.
 func (c *checker) coder(k Kind, name, subject string, o, n *Coder) {
 	if old, now := texts(o, n); old != now {
 		c.add(k, name, subject, old, now)
 	}
 }
 
-// stored is coder, for what a runner keeps in its encoded form: a coder that writes the
-// same bytes is a finding of its own.
+// stored compares coders of data that a runner stores. If they differ but write the same bytes,
+// it adds SameBytes instead of k.
 func (c *checker) stored(k Kind, name, subject string, o, n *Coder) {
 	if o != nil && n != nil && sameBytes(*o, *n) {
 		k = SameBytes
@@ -20,8 +20,8 @@ func (c *checker) stored(k Kind, name, subject string, o, n *Coder) {
 	c.coder(k, name, subject, o, n)
 }
 
-// sameBytes reports whether two coders are known to write the same bytes: they are equal
-// but for bytes and strings, which both write their length and their bytes.
+// sameBytes reports whether two coders are known to write the same bytes: they are equal except
+// for bytes and strings, which are both encoded as length and bytes.
 func sameBytes(a, b Coder) bool { return marshal(plainText(a)) == marshal(plainText(b)) }
 
 func plainText(c Coder) Coder {
@@ -35,7 +35,7 @@ func plainText(c Coder) Coder {
 	return c
 }
 
-// texts are two coders as text, short where that shows the difference.
+// texts returns two coders as text, in short form if that shows the difference.
 func texts(o, n *Coder) (old, now string) {
 	text := func(c *Coder, long bool) string {
 		switch {
@@ -52,7 +52,7 @@ func texts(o, n *Coder) (old, now string) {
 	return old, now
 }
 
-// types is a coder without the functions of what is in it: what changes with the type.
+// types returns a coder without the functions in it, so that only its types are compared.
 func types(c Coder) Coder {
 	c.Components = slices.Clone(c.Components)
 	for i := range c.Components {

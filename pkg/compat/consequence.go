@@ -2,47 +2,47 @@ package compat
 
 import "slices"
 
-// Runner is a runner that the rules are about.
+// Runner is a runner that the rules cover.
 type Runner string
 
 // The runners.
 const (
 	Dataflow Runner = "dataflow"
-	// Flink is Beam's Flink runner as the SDK's own Go runner calls it.
+	// Flink is Beam's Flink runner, called as the SDK's own Go runner calls it.
 	Flink Runner = "flink"
-	// AgentsFlink is the same with the options and the stable ids of pkg/runners/flink.
+	// AgentsFlink is Flink with the options and the stable ids of pkg/runners/flink.
 	AgentsFlink Runner = "agents-flink"
-	// Prism is the embedded runner. It updates no job, so that only Lint is about it.
+	// Prism is the embedded runner. It cannot update a job, so only the rules of Lint cover it.
 	Prism Runner = "prism"
 )
 
-// Runners are the runners that update a job, in the order in which findings name them.
+// Runners returns the runners that can update a job, in the order in which findings name them.
 func Runners() []Runner { return []Runner{Dataflow, Flink, AgentsFlink} }
 
-// Effect is what a runner does with a change.
+// Effect is what a runner does after a change.
 type Effect string
 
 // The closed set of effects.
 const (
-	// NoEffect: state, timers and data stay as they were.
+	// NoEffect: state, timers and data are kept.
 	NoEffect Effect = "nothing"
-	// Refuses: the update is refused. The old job runs on, or can be started again.
+	// Refuses: the runner refuses the update. The old job runs on, or can be started again.
 	Refuses Effect = "refuses the update"
-	// FailsForever: the new job starts, fails, and restarts without end, at once or when
-	// the first stored timer is due.
+	// FailsForever: the new job starts, fails and restarts without end, at once or when the first
+	// stored timer is due.
 	FailsForever Effect = "fails for ever"
-	// LosesState: the new job begins without the state, and no message says so.
+	// LosesState: the new job begins without the state, without a message.
 	LosesState Effect = "loses state silently"
-	// LosesTimers: timers that were set do not fire, and no message says so.
+	// LosesTimers: timers that were set do not fire, without a message.
 	LosesTimers Effect = "loses timers silently"
-	// Misreads: bytes that the old coder wrote reach the new one. It reads a wrong value
-	// or nothing, or the bundle fails for ever.
+	// Misreads: the new coder gets bytes that the old coder wrote. It reads a wrong value or
+	// nothing, or the bundle fails for ever.
 	Misreads Effect = "misreads bytes"
-	// Mixes: what the old job stored is used by the rules of the old job, or in part.
+	// Mixes: data that the old job stored is used by the rules of the old job, or only in part.
 	Mixes Effect = "mixes old and new"
-	// Hangs: the job stands still, without an error.
+	// Hangs: the job stops making progress, without an error.
 	Hangs Effect = "hangs"
-	// NeverCheckpoints: the job runs, and no checkpoint of it completes.
+	// NeverCheckpoints: the job runs, but its checkpoints never complete.
 	NeverCheckpoints Effect = "never completes a checkpoint"
 )
 
@@ -51,28 +51,28 @@ type Evidence string
 
 // The kinds of evidence, the strongest first.
 const (
-	// Run: it was run and observed. The source names versions and date.
+	// Run: it was run and observed. The source names versions and the date.
 	Run Evidence = "run"
-	// InSource: documentation, source code or an issue says it of this very case.
+	// InSource: documentation, source code or an issue states it for exactly this change.
 	InSource Evidence = "verified"
 	// Inferred: it follows from what the source says.
 	Inferred Evidence = "inferred"
 )
 
-// Consequence is what one runner does with a change.
+// Consequence is what a runner does after a change, and how that is known.
 type Consequence struct {
 	Effect   Effect
 	Evidence Evidence
-	// Source says where it is known from.
+	// Source says what the consequence is known from.
 	Source string
 }
 
 func (c Consequence) unsafe() bool { return c.Effect != NoEffect && c.Effect != "" }
 
-// Text is the effect and its evidence: "refuses the update (run)".
+// Text returns the effect and its evidence, such as "refuses the update (run)".
 func (c Consequence) Text() string { return string(c.Effect) + " (" + string(c.Evidence) + ")" }
 
-// Severity is what a finding means for an update.
+// Severity says whether a finding is unsafe.
 type Severity string
 
 // The severities.
@@ -81,19 +81,19 @@ const (
 	Unsafe Severity = "unsafe"
 )
 
-// Rule is what is known of a kind.
+// Rule describes a kind.
 type Rule struct {
-	// Summary says in a sentence what changed.
+	// Summary says in a sentence what changed or what is wrong.
 	Summary string
 	// The consequences on each runner.
 	Dataflow, Flink, AgentsFlink Consequence
-	// Prism is set in the rules of Lint alone.
+	// Prism is set only in the rules of Lint.
 	Prism Consequence
-	// Avoid says how to avoid it, or what to do instead.
+	// Avoid says how to avoid the effects, or what to do instead.
 	Avoid string
 }
 
-// On is the consequence on a runner.
+// On returns the consequence on a runner.
 func (r Rule) On(runner Runner) Consequence {
 	switch runner {
 	case Dataflow:
@@ -108,8 +108,8 @@ func (r Rule) On(runner Runner) Consequence {
 	return Consequence{}
 }
 
-// Severity is Unsafe where one of the runners has another effect than NoEffect. Without
-// arguments it is about all runners that the rule has a consequence for.
+// Severity returns Unsafe if one of the runners has another effect than NoEffect. Without
+// arguments it covers all runners for which the rule has a consequence.
 func (r Rule) Severity(runners ...Runner) Severity {
 	if len(runners) == 0 {
 		runners = append(Runners(), Prism)

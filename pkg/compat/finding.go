@@ -8,23 +8,23 @@ import (
 	"github.com/beamagents/beamagents-go/internal/terminaltext"
 )
 
-// Finding is one difference.
+// Finding is a difference that Check has found, or a problem that Lint has found.
 type Finding struct {
 	Kind Kind
-	// Transform is the name in the new pipeline, or in the old one where it is gone. It is
-	// empty where the finding is about the platform of the job.
+	// Transform is its name in the new pipeline, or in the old one if it was removed. It is empty
+	// for a finding about the platform of the job.
 	Transform string
-	// Subject is what of it changed, such as "state memory", "input i0"; empty for the
-	// transform as a whole.
+	// Subject is the part of the transform, such as "state memory" or "input i0". It is empty for
+	// the transform as a whole.
 	Subject string
-	// Old and New are what was and what is, empty for nothing.
+	// Old and New describe the part before and after. They are empty where it does not exist.
 	Old, New string
-	// Severity is about all runners.
+	// Severity covers all runners.
 	Severity Severity
 	Rule
 }
 
-// String is all of f, in lines, with what cannot be printed escaped.
+// String returns the finding in lines. Unprintable characters are escaped.
 func (f Finding) String() string {
 	var text strings.Builder
 	fmt.Fprintf(&text, "%s %s: %s", f.Severity, f.Kind, terminaltext.Line(cmp.Or(f.Transform, "the job")))

@@ -19,80 +19,78 @@ import (
 const (
 	// Format is the version of the JSON form that this package reads and writes.
 	Format = 1
-	// MaxBytes bounds the JSON form: 64 MiB.
+	// MaxBytes bounds the JSON form, 64 MiB.
 	MaxBytes = 64 << 20
 )
 
 var (
-	// ErrFormat marks a fingerprint of another format than [Format].
+	// ErrFormat is the error for a fingerprint of another format than [Format].
 	ErrFormat = errors.New("another format")
-	// ErrMalformed marks what is no fingerprint.
+	// ErrMalformed is the error for data that is not a valid fingerprint.
 	ErrMalformed = errors.New("no fingerprint")
 )
 
-// Fingerprint is what a runner knows of a pipeline.
+// Fingerprint holds what a runner knows of a pipeline.
 type Fingerprint struct {
 	// Format is [Format].
 	Format int `json:"format"`
-	// Platform is what a runner knows of a job beyond its graph; nil where no runner has
-	// said so.
+	// Platform is what a runner knows of a job beyond its graph. It is nil if no runner has
+	// provided it.
 	Platform *Platform `json:"platform,omitempty"`
-	// Transforms are the steps that a runner executes, by name.
+	// Transforms are the steps that a runner executes, sorted by name.
 	Transforms []Transform `json:"transforms"`
 }
 
-// Platform is how a job is run. A field with its zero value is not known, and Check does
-// not compare it.
+// Platform says how a job is run. A zero field is unknown, and Check does not compare it.
 type Platform struct {
-	// Environment is the URN of the environment of the workers: beam:env:process:v1.
+	// Environment is the URN of the workers' environment, such as beam:env:process:v1.
 	Environment string `json:"environment,omitempty"`
 	// Parallelism is the number of subtasks of each operator.
 	Parallelism int `json:"parallelism,omitempty"`
-	// MaxParallelism bounds Parallelism for the life of the state.
+	// MaxParallelism bounds Parallelism. It cannot change while the state lives.
 	MaxParallelism int `json:"max_parallelism,omitempty"`
-	// Chaining is on or off: whether the runner joins operators to one task.
+	// Chaining is on or off. It says whether the runner joins operators to one task.
 	Chaining string `json:"operator_chaining,omitempty"`
 }
 
-// Transform is one step.
+// Transform is a step.
 type Transform struct {
-	// Name is the unique name: those of the scopes around it and its own, joined by
+	// Name is the unique name: the names of the scopes around the step and its own, joined by
 	// slashes.
 	Name string `json:"name"`
 	// Kind is the URN, such as beam:transform:pardo:v1.
 	Kind string `json:"kind"`
-	// FlinkOperator is, of a ParDo that keeps something (see Stateful), what its operator
-	// id on Flink is made of: the number of its input among the PCollections in
-	// construction order. Of a splittable DoFn the runner splits the step, and what keeps
-	// the restriction has an input of its own, whose number moves with this one.
+	// FlinkOperator is set for a ParDo that keeps something (see Stateful). Flink's stock runner
+	// makes the operator id from it: it is the number of the input among the PCollections in
+	// construction order. The runner splits the step of a splittable DoFn; the part that keeps
+	// the restriction has its own input, whose number moves with this one.
 	FlinkOperator string `json:"flink_operator,omitempty"`
-	// FlinkTransform is, of a ParDo with timers or side inputs, its number among the
-	// transforms in construction order, under which Flink's stock runner stores timers.
+	// FlinkTransform is set for a ParDo with timers or side inputs. It is the number of the
+	// transform in construction order, under which Flink's stock runner stores timers.
 	FlinkTransform string `json:"flink_transform,omitempty"`
-	// Fn is the user's code; nil for steps without any.
+	// Fn is the user's code, or nil for a step without code.
 	Fn *Fn `json:"fn,omitempty"`
 	// Inputs are the main inputs, in order.
 	Inputs []Collection `json:"inputs,omitempty"`
-	// SideInputs are the others, in order.
+	// SideInputs are the side inputs, in order.
 	SideInputs []Collection `json:"side_inputs,omitempty"`
-	// Outputs are in order.
+	// Outputs are the outputs, in order.
 	Outputs []Collection `json:"outputs,omitempty"`
-	// State are the cells, by id.
+	// State has the state cells, by id.
 	State []State `json:"state,omitempty"`
-	// Timers are the timer families, by id.
+	// Timers has the timer families, by id.
 	Timers []Timer `json:"timers,omitempty"`
-	// Accumulator is the coder of what a combine keeps.
+	// Accumulator is the coder of a combine's accumulator.
 	Accumulator *Coder `json:"accumulator,omitempty"`
-	// Restriction is the coder of what a splittable DoFn keeps.
+	// Restriction is the coder of a splittable DoFn's restriction.
 	Restriction *Coder `json:"restriction,omitempty"`
 }
 
-// Fn is a reference to code, which a worker resolves by name.
+// Fn is a reference to code. A worker resolves it by name.
 type Fn struct {
-	// Name is the type key of a struct (package path and name), or the symbol of a
-	// function.
+	// Name is the type key of a struct (package path and name), or the symbol of a function.
 	Name string `json:"name"`
-	// Signature is that of a function; empty for a struct.
+	// Signature is the signature of a function, and empty for a struct.
 	Signature string `json:"signature,omitempty"`
 }
 
@@ -100,27 +98,27 @@ type Fn struct {
 type Collection struct {
 	// Tag is the name of the input or output: i0, i1 and so on in Go pipelines.
 	Tag string `json:"tag"`
-	// From is, of an input, the transform and the tag that it comes from: "Parse[i0]".
+	// From is the source of an input: a transform and a tag, such as "Parse[i0]".
 	From string `json:"from,omitempty"`
-	// Access is the URN of how a side input is read.
+	// Access is the URN that says how a side input is read.
 	Access string `json:"access,omitempty"`
-	// Coder is that of an element.
+	// Coder is the coder of the elements.
 	Coder Coder `json:"coder"`
-	// Windowing is the strategy as text, without what is the default.
+	// Windowing describes the windowing strategy, without its defaults.
 	Windowing string `json:"windowing"`
 }
 
-// State is a cell.
+// State is a state cell.
 type State struct {
 	ID string `json:"id"`
 	// Kind is value, bag, combining, map, set or ordered_list.
 	Kind string `json:"kind"`
 	// Key is the coder of the keys of a map or set.
 	Key *Coder `json:"key,omitempty"`
-	// Value is the coder of what is stored, of a combining cell that of the accumulator.
-	// A set has none.
+	// Value is the coder of the stored values, or of the accumulator of a combining cell. It is
+	// nil for a set.
 	Value *Coder `json:"value,omitempty"`
-	// CombineFn is that of a combining cell.
+	// CombineFn is the function of a combining cell.
 	CombineFn *Fn `json:"combine_fn,omitempty"`
 }
 
@@ -129,39 +127,39 @@ type Timer struct {
 	Family string `json:"family"`
 	// TimeDomain is EVENT_TIME or PROCESSING_TIME.
 	TimeDomain string `json:"time_domain"`
-	// Coder is that of a timer: of its key and its window.
+	// Coder is the coder of a timer, with its key and its window.
 	Coder Coder `json:"coder"`
 }
 
-// Coder is a coder with all that is in it.
+// Coder is a coder with its components.
 type Coder struct {
 	URN string `json:"urn"`
-	// Custom is what a coder in Go is made of.
+	// Custom describes a coder that is written in Go.
 	Custom *CustomCoder `json:"custom,omitempty"`
 	// Fields are the names and types of the fields of a row.
 	Fields []string `json:"fields,omitempty"`
-	// Payload is base64 of what else the coder holds.
+	// Payload is everything else that the coder holds, in base64.
 	Payload string `json:"payload,omitempty"`
-	// Components are the coders inside, in order.
+	// Components are the component coders, in order.
 	Components []Coder `json:"components,omitempty"`
 }
 
 // CustomCoder is a coder whose functions are in Go.
 type CustomCoder struct {
-	// Name is the type as the coder names it, such as *beamagentspb.MemoryBlob.
+	// Name is the name of the type as the coder has it, such as *beamagentspb.MemoryBlob.
 	Name string `json:"name"`
-	// Type is the type with its type key: package path and name.
+	// Type is the type key: package path and name.
 	Type string `json:"type"`
-	// Encode and Decode are the functions.
+	// Encode and Decode are the functions of the coder.
 	Encode Fn `json:"encode"`
 	Decode Fn `json:"decode"`
 }
 
-// groups reports whether t holds elements back to group them.
+// groups reports whether t buffers elements to group them.
 func (t *Transform) groups() bool { return t.Kind == groupByKey || t.Kind == combinePerKey }
 
-// Stateful reports whether a runner keeps something of t between elements: cells,
-// timers, elements to group, side inputs, restrictions.
+// Stateful reports whether a runner keeps anything of t between elements: cells, timers, elements
+// to group, side inputs, or restrictions.
 func (t *Transform) Stateful() bool {
 	switch t.Kind {
 	case groupByKey, combinePerKey, "beam:transform:reshuffle:v1":
@@ -170,7 +168,7 @@ func (t *Transform) Stateful() bool {
 	return len(t.State) > 0 || len(t.Timers) > 0 || len(t.SideInputs) > 0 || t.Restriction != nil
 }
 
-// String is a short form: KV<bytes, *beamagentspb.AgentEnvelope>.
+// String returns a short form, such as KV<bytes, *beamagentspb.AgentEnvelope>.
 func (c *Coder) String() string {
 	parts := make([]string, len(c.Components))
 	for i, component := range c.Components {
@@ -182,7 +180,7 @@ func (c *Coder) String() string {
 	case c.Custom != nil:
 		return c.Custom.Name
 	case name == "length_prefix":
-		return inside // every custom coder has one around it
+		return inside // every custom coder is wrapped in one
 	case name == "kv":
 		name = "KV"
 	case name == "row":
@@ -194,29 +192,30 @@ func (c *Coder) String() string {
 	return name
 }
 
-// long is everything that is in the coder, for two that are short the same.
+// long returns the complete coder as text, to show the difference of two coders with the same
+// short form.
 func (c *Coder) long() string { return marshal(c) }
 
-// anyText writes what is not UTF-8, which a fingerprint that was not read may hold, as
-// bytes in an array, which no other text is.
+// anyText writes text that is not UTF-8 as an array of bytes, a form that no other text has. A
+// fingerprint that was not read by Read may hold such text.
 var anyText = json.WithMarshalers(json.MarshalToFunc(func(out *jsontext.Encoder, text string) error {
 	if utf8.ValidString(text) {
-		return errors.ErrUnsupported // so the default does it
+		return errors.ErrUnsupported // leaves it to the default
 	}
 	return json.MarshalEncode(out, [][]byte{[]byte(text)})
 }))
 
-// marshal is a part of a fingerprint on one line, for comparison.
+// marshal returns a part of a fingerprint as one line of JSON, for comparison.
 func marshal(part any) string {
 	b, err := json.Marshal(part, json.Deterministic(true), anyText)
 	if err != nil {
-		return err.Error() // not reached: it is all texts and slices
+		return err.Error() // not reached: texts and slices can always be encoded
 	}
 	return string(b)
 }
 
-// Write writes the JSON form: indented, sorted, with a line break at the end. Errors are
-// those of w, and ErrMalformed for a fingerprint that Read would refuse.
+// Write writes the JSON form: indented and sorted, with a line break at the end. It returns the
+// errors of w, and ErrMalformed for a fingerprint that Read would refuse.
 func (f *Fingerprint) Write(w io.Writer) error {
 	sorted := *f
 	sorted.Transforms = slices.Clone(f.Transforms)
@@ -241,8 +240,8 @@ func (f *Fingerprint) Write(w io.Writer) error {
 	return nil
 }
 
-// Read reads the JSON form, at most MaxBytes of it. Errors are those of r, ErrFormat
-// and ErrMalformed; the latter for a member that this version does not know, too.
+// Read reads the JSON form, at most MaxBytes. It returns the errors of r, ErrFormat, and
+// ErrMalformed, which is also the error for an unknown member.
 func Read(r io.Reader) (Fingerprint, error) {
 	text, err := io.ReadAll(io.LimitReader(r, MaxBytes+1))
 	if err != nil {
@@ -277,8 +276,8 @@ func Read(r io.Reader) (Fingerprint, error) {
 	return f, nil
 }
 
-// Validate returns ErrFormat, or ErrMalformed where a name, a kind or the URN of a coder
-// is empty or a name is there twice.
+// Validate returns ErrFormat for another format. It returns ErrMalformed if a name, a kind or the
+// URN of a coder is empty, or if a name occurs twice.
 func (f *Fingerprint) Validate() error {
 	if f.Format != Format {
 		return fmt.Errorf("compat: %w: %d, not %d", ErrFormat, f.Format, Format)
@@ -300,7 +299,7 @@ func (f *Fingerprint) Validate() error {
 	return nil
 }
 
-// unique is about the names of all parts of one sort.
+// unique checks that the parts of one sort have names, all different.
 func unique[T any](what string, parts []T, name func(T) string) error {
 	seen := make(map[string]bool, len(parts))
 	for i, part := range parts {
@@ -350,7 +349,7 @@ func (t *Transform) validate() error {
 	return nil
 }
 
-// unnamed reports whether c, or a coder in it, has no URN. None has.
+// unnamed reports whether c or a component of it has no URN.
 func (c *Coder) unnamed() bool {
 	return c != nil && (c.URN == "" || slices.ContainsFunc(c.Components, func(in Coder) bool { return in.unnamed() }))
 }

@@ -9,23 +9,23 @@ import (
 
 func tag(c Collection) string { return c.Tag }
 
-// source is where an input came from, by the names of the new pipeline.
+// source returns the source of an input, in the names of the new pipeline.
 func (c *checker) source(from string) string {
 	transform, tag := producer(from)
 	return cmp.Or(c.now[transform], transform) + tag
 }
 
-// place is where an input of a group comes from. A group is inputs that can have changed
-// places: of one transform, or of those that read the outputs of one.
+// place is the source of an input within a group. A group is a set of inputs that can have
+// swapped places: the inputs of one transform, or the inputs that read the outputs of one
+// transform.
 type place struct{ group, from string }
 
-// groupsOf are those of an input, or side input, of n that came from old and comes from
-// now.
+// groupsOf returns the groups of an input or side input of n whose source was old and is now.
 func groupsOf(n *Transform, old, now string) []string {
 	var groups []string
 	switch {
 	case n.Fn != nil && n.Fn.Name == inject:
-		step, _, _ := strings.Cut(path.Base(n.Name), "_") // e7_inject0 is the first input of e7
+		step, _, _ := strings.Cut(path.Base(n.Name), "_") // e7_inject0 is the first input of the transform e7
 		groups = append(groups, "inputs of "+path.Join(path.Dir(n.Name), step))
 	case n.Kind != flatten:
 		groups = append(groups, "inputs of "+n.Name)
@@ -36,13 +36,13 @@ func groupsOf(n *Transform, old, now string) []string {
 	return groups
 }
 
-// producer is the transform and the tag, in brackets, of an input's source.
+// producer splits the source of an input into the transform and the tag in brackets.
 func producer(from string) (transform, tag string) {
 	at := max(strings.LastIndexByte(from, '['), 0)
 	return from[:at], from[at:]
 }
 
-// leave notes all that inputs came from and do not any longer.
+// leave records the sources that inputs no longer have.
 func (c *checker) leave() {
 	for name, o := range c.old {
 		n := c.new[cmp.Or(c.now[name], name)]
@@ -73,7 +73,7 @@ func (c *checker) leave() {
 	}
 }
 
-// exchanged reports whether an input now comes from where another one came from.
+// exchanged reports whether the source of an input is now a former source of another input.
 func (c *checker) exchanged(n *Transform, old, now string) bool {
 	return slices.ContainsFunc(groupsOf(n, old, now), func(group string) bool { return c.left[place{group, now}] })
 }
@@ -115,7 +115,7 @@ func (c *checker) inputs(o, n *Transform) {
 	})
 }
 
-// keyOf is the coder of the key of a KV.
+// keyOf returns the coder of the key of a KV.
 func keyOf(c *Coder) *Coder {
 	if c.URN != "beam:coder:kv:v1" || len(c.Components) != 2 {
 		return nil

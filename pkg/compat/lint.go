@@ -6,23 +6,23 @@ import (
 	"strings"
 )
 
-// The kinds of Lint: what a runner accepts and then breaks.
+// The kinds of Lint: what a runner accepts but later breaks.
 const (
 	// SideInput: a transform without cells and timers has a side input.
 	SideInput Kind = "side_input"
 	// StatefulSideInput: a transform with cells or timers has a side input.
 	StatefulSideInput Kind = "stateful_side_input"
-	// SharedInput: others read the input of a transform that keeps state.
+	// SharedInput: other transforms read the input of a transform that keeps state.
 	SharedInput Kind = "shared_input"
-	// SharedName: a transform that keeps state is told from another by a number alone.
+	// SharedName: only a number distinguishes a transform that keeps state from another one.
 	SharedName Kind = "shared_name"
 	// MapState: a cell is a map, a set or an ordered list.
 	MapState Kind = "map_state"
-	// CombiningState: a cell combines.
+	// CombiningState: a cell is a combining cell.
 	CombiningState Kind = "combining_state"
 	// TimerFamilies: a transform has two timer families or more.
 	TimerFamilies Kind = "timer_families"
-	// ImpulseTimers: processing-time timers of a transform whose elements all come from an
+	// ImpulseTimers: a transform has processing-time timers, and all its elements come from an
 	// Impulse.
 	ImpulseTimers Kind = "impulse_timers"
 )
@@ -30,8 +30,8 @@ const (
 // LintKinds returns the kinds of Lint, in order.
 func LintKinds() []Kind { return kindsOf(lintRules) }
 
-// Lint returns what is wrong with a pipeline before any update, in order of transform and
-// kind: what a runner accepts and breaks as it runs, or at the next update.
+// Lint returns the problems of a pipeline before any update, ordered by transform and kind: what
+// a runner accepts but breaks while the job runs or at the next update.
 func Lint(f Fingerprint) []Finding {
 	l := linter{all: index(f), readers: readers(index(f))}
 	for _, name := range slices.Sorted(maps.Keys(l.all)) {
@@ -90,8 +90,8 @@ func (l *linter) transform(name string, t *Transform) {
 	}
 }
 
-// fromImpulse reports whether all elements of t come from an Impulse, through transforms
-// that hand its watermark on. A splittable DoFn has a watermark of its own.
+// fromImpulse reports whether all elements of t come from an Impulse, through transforms that
+// pass its watermark on. A splittable DoFn has its own watermark, so it does not.
 func (l *linter) fromImpulse(t *Transform, seen map[string]bool) bool {
 	if len(t.Inputs) == 0 {
 		return t.Kind == "beam:transform:impulse:v1"

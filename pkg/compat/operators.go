@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// flinkOperators are the numbers of which Flink's stock runner makes operator ids.
+// flinkOperators returns the numbers from which Flink's stock runner makes operator ids.
 func flinkOperators(all map[string]*Transform) map[string]bool {
 	ids := map[string]bool{}
 	for _, t := range all {
@@ -16,10 +16,10 @@ func flinkOperators(all map[string]*Transform) map[string]bool {
 	return ids
 }
 
-// agentsOperator is what agents-flink makes the operator id of: of a transform with cells
-// or timers its name, of another one that keeps something the transform and the output
-// that its input comes from. Flink names what it stores of a side input after the
-// transform, too.
+// agentsOperator returns that from which agents-flink makes the operator id of t. For a transform
+// with cells or timers, it is its name. For another transform that keeps something, it is the
+// source of its input: transform and output. Flink also names stored side inputs after the
+// transform.
 func (t *Transform) agentsOperator() string {
 	switch {
 	case t.Kind != parDo || !t.Stateful() || len(t.Inputs) == 0:
@@ -35,11 +35,12 @@ func (t *Transform) agentsOperator() string {
 // named reports whether t has cells or timers.
 func (t *Transform) named() bool { return len(t.State)+len(t.Timers) > 0 }
 
-// numbered reports whether Flink's stock runner stores something under the number of the
-// transform itself.
+// numbered reports whether Flink's stock runner stores anything under the number of the transform
+// itself.
 func (t *Transform) numbered() bool { return len(t.Timers) > 0 || len(t.SideInputs) > 0 }
 
-// operators adds a finding for each id by which Flink would not find what it has stored.
+// operators adds a finding for each id that has changed, so that Flink would not find the stored
+// state.
 func (c *checker) operators(o, n *Transform) {
 	changed := func(kind Kind, old, now string) {
 		if old != now && old != "" && now != "" {
@@ -54,13 +55,14 @@ func (c *checker) operators(o, n *Transform) {
 	if o.numbered() && n.numbered() {
 		changed(FlinkTransformChanged, o.FlinkTransform, n.FlinkTransform)
 	}
-	if o.named() == n.named() && o.numbered() == n.numbered() { // or other findings say what changed
+	if o.named() == n.named() && o.numbered() == n.numbered() { // otherwise other findings say what changed
 		changed(AgentsFlinkOperatorChanged, o.agentsOperator(), n.agentsOperator())
 	}
 	c.shared(o, n)
 }
 
-// readers are the ParDos that have a PCollection as main input, by where it comes from.
+// readers returns the ParDos that have a PCollection as main input, by the source of the
+// PCollection.
 func readers(all map[string]*Transform) map[string][]string {
 	readers := map[string][]string{}
 	for _, name := range slices.Sorted(maps.Keys(all)) {
@@ -73,8 +75,8 @@ func readers(all map[string]*Transform) map[string][]string {
 	return readers
 }
 
-// shared adds a finding where n kept its number but those that read its input are not the
-// same: with Flink's stock runner they share an operator id but for a counter.
+// shared adds a finding if n has kept its number, but other transforms read its input than
+// before. With Flink's stock runner, all these share an operator id, except for a counter.
 func (c *checker) shared(o, n *Transform) {
 	if o.FlinkOperator == "" || o.FlinkOperator != n.FlinkOperator || len(o.Inputs) == 0 || len(n.Inputs) == 0 {
 		return
@@ -84,7 +86,7 @@ func (c *checker) shared(o, n *Transform) {
 			if all[name].Stateful() {
 				keeping = append(keeping, called(name))
 			} else {
-				others = append(others, called(name)+" (keeps nothing)") // all such are one stage
+				others = append(others, called(name)+" (keeps nothing)") // all of these form one stage
 			}
 		}
 		slices.Sort(keeping)

@@ -8,7 +8,7 @@ const (
 	off = "off"
 )
 
-// Chaining is a value of Platform.Chaining.
+// Chaining returns the value of Platform.Chaining.
 func Chaining(chained bool) string {
 	if chained {
 		return on
@@ -16,7 +16,7 @@ func Chaining(chained bool) string {
 	return off
 }
 
-// platform compares what both fingerprints say of the platform.
+// platform compares the platforms of two fingerprints.
 func (c *checker) platform(old, now *Platform) {
 	if old == nil || now == nil {
 		return

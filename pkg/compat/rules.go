@@ -1,6 +1,6 @@
 package compat
 
-// Where the rules are from.
+// The sources of the rules.
 const (
 	dataflowCheck    = "Dataflow documentation, \"Update an existing pipeline\": a compatibility check ensures that intermediate state and buffered data can be transferred"
 	dataflowInFlight = "Dataflow documentation, \"Update an existing pipeline\": buffered data is processed by the new pipeline, and transforms that it adds may not see it"
@@ -21,7 +21,7 @@ const (
 	asRemoved        = "as stateful_transform_removed, which was run"
 	opaque           = "Beam's Flink runner stores the bytes of a Go coder and does not look into them"
 
-	// flinkRun is the evidence of the upgrade matrix, pkg/compat/graph/upgrade.
+	// flinkRun is the source of what the upgrade matrix, pkg/compat/graph/upgrade, has observed.
 	flinkRun = "Flink 1.19.0, Beam's Flink runner 2.70.0, Go SDK 2.77.0, 2026-12-01"
 )
 
@@ -30,16 +30,16 @@ type kindRule struct {
 	Rule
 }
 
-// verified is what a source says of this very case.
+// verified is a consequence that a source states for exactly this change.
 func verified(e Effect, source string) Consequence { return Consequence{e, InSource, source} }
 
-// inferred follows from a source.
+// inferred is a consequence that follows from a source.
 func inferred(e Effect, source string) Consequence { return Consequence{e, Inferred, source} }
 
-// ran was observed in the upgrade matrix.
+// ran is a consequence that the upgrade matrix has observed.
 func ran(e Effect) Consequence { return Consequence{e, Run, flinkRun} }
 
-// ranAs is ran, with what was observed.
+// ranAs is ran with a description of what was observed.
 func ranAs(e Effect, observed string) Consequence {
 	return Consequence{e, Run, flinkRun + ": " + observed}
 }

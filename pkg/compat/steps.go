@@ -8,14 +8,14 @@ import (
 	"slices"
 )
 
-// shapeOf is the arguments of shape.
+// shapeOf are the arguments of a call of shape, which caches its results.
 type shapeOf struct {
 	t             *Transform
 	sources, code bool
 }
 
-// shape is everything of a transform but for its name, as text. Without sources it
-// leaves out where the inputs come from, without code the name of the code.
+// shape returns everything of a transform but its name, as text. Without sources it leaves out
+// the sources of the inputs, and without code the name of the code.
 func (c *checker) shape(t *Transform, sources, code bool) string {
 	key := shapeOf{t, sources, code}
 	if text, ok := c.shapes[key]; ok {
@@ -45,11 +45,11 @@ var (
 	edge   = regexp.MustCompile(`^e[0-9]+_`)
 )
 
-// unnumbered is a name without the numbers of names that are there several times.
+// unnumbered removes the numbers of repeated names from a name.
 func unnumbered(name string) string { return number.ReplaceAllString(name, "$1") }
 
-// part is which part a transform is of one that the SDK expands to several, such as
-// inject1 for e7_inject1; empty for all others.
+// part returns which part of an expanded transform a transform is, such as inject1 for
+// e7_inject1. It returns "" for a transform that the SDK does not expand.
 func part(name string) string {
 	base := path.Base(name)
 	if !edge.MatchString(base) {
@@ -58,7 +58,7 @@ func part(name string) string {
 	return edge.ReplaceAllString(base, "")
 }
 
-// groups are the names of a pipeline by what they are without numbers, in order.
+// groups returns the names of a pipeline, in order, by their form without numbers.
 func groups(all map[string]*Transform) map[string][]string {
 	byBase := map[string][]string{}
 	for _, name := range slices.Sorted(maps.Keys(all)) {
@@ -67,14 +67,14 @@ func groups(all map[string]*Transform) map[string][]string {
 	return byBase
 }
 
-// numbered reports whether name is one of several equal ones in the old or new pipeline.
+// numbered reports whether name is one of several equal names in the old or the new pipeline.
 func (c *checker) numbered(name string) bool {
 	base := unnumbered(name)
 	return len(c.oldGroups[base]) > 1 || len(c.newGroups[base]) > 1
 }
 
-// moved finds the transforms of the old pipeline that are in the new one under the
-// number of another one, and notes the names that they have there.
+// moved finds transforms of the old pipeline that have the number of another one in the new
+// pipeline. It records their new names.
 func (c *checker) moved() map[string]bool {
 	moved := map[string]bool{}
 	for base, names := range c.oldGroups {
@@ -85,7 +85,7 @@ func (c *checker) moved() map[string]bool {
 		stays := func(name string) bool {
 			return c.old[name] != nil && c.new[name] != nil && c.shape(c.old[name], false, true) == c.shape(c.new[name], false, true)
 		}
-		free := map[string][]string{} // new names by shape
+		free := map[string][]string{} // unused new names, by shape
 		for _, name := range now {
 			if !stays(name) {
 				shape := c.shape(c.new[name], false, true)
@@ -105,15 +105,16 @@ func (c *checker) moved() map[string]bool {
 	return moved
 }
 
-// rename pairs transforms that are gone with new ones that are the same in all but the
-// name, then in all but the name and the inputs' sources, then, within one scope, in all
-// but the name of the code, and at last those that alone have that code.
+// rename pairs removed transforms with new ones. It first pairs those that are equal except for
+// the name, then those that also differ in the sources of their inputs, then, within one scope,
+// those that also differ in the name of the code, and finally those that are the only ones with
+// their code.
 func (c *checker) rename() {
 	taken := map[string]bool{}
-	for _, name := range c.now { // those that moved
+	for _, name := range c.now { // the transforms that moved
 		taken[name] = true
 	}
-	// pair takes those together that have one key, in order of name; "" is no key.
+	// pair pairs transforms with equal keys, in the order of their names. The key "" is ignored.
 	pair := func(key func(t *Transform) string, alone bool) {
 		unpaired := func(all, other map[string]*Transform, paired func(name string) bool) map[string][]string {
 			byKey := map[string][]string{}
@@ -163,14 +164,14 @@ const (
 	parDo         = "beam:transform:pardo:v1"
 	groupByKey    = "beam:transform:group_by_key:v1"
 	combinePerKey = "beam:transform:combine_per_key:v1"
-	flatten       = "beam:transform:flatten:v1" // to which the order of inputs means nothing
+	flatten       = "beam:transform:flatten:v1" // the order of its inputs does not matter
 	inject        = "beam:go:transform:inject:v1"
 )
 
-// alike is the group of the transforms that n could exchange its name with.
+// alike returns the group of transforms with which n could have swapped its name.
 func (c *checker) alike(n *Transform) string { return "inputs of " + c.shape(n, false, true) }
 
-// leading are the transforms that keep state, and all that they get their inputs from.
+// leading returns the transforms that keep state, and all transforms that lead to their inputs.
 func leading(all map[string]*Transform) map[string]bool {
 	lead := map[string]bool{}
 	var mark func(name string)
@@ -192,7 +193,7 @@ func leading(all map[string]*Transform) map[string]bool {
 	return lead
 }
 
-// fn adds a finding of that kind if the code has another name.
+// fn adds a finding of the given kind if the code has another name.
 func (c *checker) fn(changed Kind, name, subject string, o, n *Fn) {
 	var before, after Fn
 	if o != nil {

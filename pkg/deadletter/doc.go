@@ -1,35 +1,36 @@
-// Package deadletter says why something was not processed, and keeps the input so
-// that it can be processed again.
+// Package deadletter defines dead letters: records that say why an input was not processed, and
+// that keep the input so that it can be processed again.
 //
-// A dead letter is an ActivationErrorRecord. Its reason is a word of a closed list
-// and its detail a JSON object with a code, an error text, the input and the position
-// in an activation. [Letter] is the same as a Go struct: [Letter.Record] writes the
-// wire message, [Read] reads it.
+// A dead letter is an ActivationErrorRecord. Its reason is a word of a closed list. Its detail is
+// a JSON object with a code, an error text, the input, and the position in an activation.
+// [Letter] is the same as a Go struct: [Letter.Record] writes the wire message, and [Read] reads
+// it.
 //
 // # Behaviour
 //
-// On an errors topic a record travels inside an AgentEnvelope, as its external event
-// ([Wrap], [Unwrap]), so that an errors topic is a valid input of a pipeline. When such
-// an envelope itself fails, [Letter.Record] does not wrap it a second time: it returns
-// the first record again, with Position.Redriven one higher and with the reason and code
-// found now in Position.RefusedReason and RefusedCode. It does so only if the record and
-// the envelope have the same entity key. Otherwise somebody wrote a record about another
-// key, and the envelope is the input of an ordinary dead letter.
+// On an errors topic, a record is the external event of an AgentEnvelope ([Wrap], [Unwrap]). So
+// an errors topic is a valid input of a pipeline.
 //
-// Records are deterministic. What an error says is cleaned: valid UTF-8, the first line
-// with text, at most 4 KiB, memory addresses and no-break spaces replaced. Our own texts
-// hold no stack and nothing of protobuf-go, whose words differ from binary to binary;
-// [Explain] has words of its own.
+// When such an envelope fails in turn, [Letter.Record] does not wrap the record a second time. It
+// returns the first record with Position.Redriven one higher, and with the new reason and code in
+// Position.RefusedReason and RefusedCode. It does so only if the record and the envelope have the
+// same entity key. Otherwise somebody wrote a record about another key, and the envelope becomes
+// the input of an ordinary dead letter.
+//
+// Records are deterministic. The error text is made valid UTF-8 and cut to its first non-empty
+// line and to 4 KiB; memory addresses and no-break spaces in it are replaced. The texts of this
+// library contain neither stacks nor texts of protobuf-go, which differ from binary to binary;
+// [Explain] has its own words instead.
 //
 // # Limits
 //
-// The input is kept whole, whatever its size, as base64: a record is a third larger
-// than its input. transforms.EncodeErrors sets a bound. An input that was refused for its
-// size is not decoded; [EnvelopeKey] reads the entity key from its first field.
+// The input is kept whole, whatever its size. It is base64, so a record is a third larger than
+// its input. transforms.EncodeErrors sets a bound. An input that was refused because of its size
+// is not decoded; [EnvelopeKey] reads the entity key from its first field.
 //
-// # Differences
+// # Differences from other languages
 //
-// Other writers put any text into detail, and may use reasons that are not in the
-// list. [Read] refuses those with [ErrForeign]; they remain valid records, and every
+// Other writers put free text into the detail, and may use reasons that are not in the list.
+// [Read] returns [ErrForeign] for their records. They are valid records all the same, and every
 // transform passes them on.
 package deadletter

@@ -12,16 +12,16 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// Explain says why raw is not an encoding of m's type: the offset of the first fault in
-// bytes, the field and what is wrong with it. It reads raw once and allocates only for
-// the answer. The words are ours, since those of protobuf-go vary from binary to binary.
-// For bytes that do decode the answer has no meaning.
+// Explain says why raw is not an encoding of m's type: the byte offset of the first fault, the
+// field, and what is wrong with it. It reads raw once and allocates only for the result. It does
+// not use the texts of protobuf-go, which vary from binary to binary. If raw does decode, the
+// result has no meaning.
 func Explain(raw []byte, m proto.Message) string {
 	offset, fault := Locate(raw, m)
 	return fmt.Sprintf("byte %d: %s", offset, fault)
 }
 
-// Locate is [Explain] with the offset apart, for a raw that is part of something larger.
+// Locate is [Explain] with a separate offset, for a raw that is part of something larger.
 func Locate(raw []byte, m proto.Message) (offset int, fault string) {
 	w := walk{root: m.ProtoReflect().Descriptor()}
 	if offset, fault = w.message(raw, 0, w.root); fault == "" {
@@ -30,13 +30,13 @@ func Locate(raw []byte, m proto.Message) (offset int, fault string) {
 	return offset, fault
 }
 
-// walk reads an encoding of root. Names are put together only for a fault.
+// walk reads an encoding of root. It builds names only for a fault.
 type walk struct {
 	root protoreflect.MessageDescriptor
-	path []protoreflect.FieldDescriptor // from root to the message that is being read
+	path []protoreflect.FieldDescriptor // the fields from root to the current message
 }
 
-// at names the message that is being read.
+// at names the current message.
 func (w *walk) at() string {
 	names := []string{string(w.root.Name())}
 	for _, fd := range w.path {
@@ -45,7 +45,7 @@ func (w *walk) at() string {
 	return strings.Join(names, ".")
 }
 
-// field names a field of that message: fd, or the unknown one of that number.
+// field names a field of the current message: fd, or the unknown field num if fd is nil.
 func (w *walk) field(fd protoreflect.FieldDescriptor, num protowire.Number) string {
 	if fd == nil {
 		return fmt.Sprintf("field %d of %s", num, w.at())
@@ -53,7 +53,7 @@ func (w *walk) field(fd protoreflect.FieldDescriptor, num protowire.Number) stri
 	return w.at() + "." + string(fd.Name())
 }
 
-// message returns the first fault in raw, an encoding of md that begins at base.
+// message returns the first fault in raw, an encoding of md that begins at offset base.
 func (w *walk) message(raw []byte, base int, md protoreflect.MessageDescriptor) (offset int, fault string) {
 	fields := md.Fields()
 	for off := 0; off < len(raw); {
@@ -61,7 +61,7 @@ func (w *walk) message(raw []byte, base int, md protoreflect.MessageDescriptor) 
 		if n < 0 {
 			return base + off, w.at() + ": the tag of a field " + wireFault(n)
 		}
-		if num > protowire.MaxValidNumber { // which ConsumeTag lets pass
+		if num > protowire.MaxValidNumber { // ConsumeTag accepts it
 			return base + off, w.at() + ": the tag of a field is not valid"
 		}
 		value := off + n

@@ -20,64 +20,64 @@ import (
 )
 
 const (
-	// MaxErrorBytes is the bound of an error text in a record, in bytes.
+	// MaxErrorBytes bounds the error text in a record, in bytes.
 	MaxErrorBytes = 4096
-	// MaxEventTimeMS is the last event time of an envelope: the last ms of the year 9999.
-	// The first is 0.
+	// MaxEventTimeMS is the last valid event time of an envelope: the last ms of the year 9999.
+	// The first one is 0.
 	MaxEventTimeMS = 253402300799999
 )
 
 var (
-	// ErrForeign is the error of [Read] for a record that is not written by the rules of
-	// this package: another program's.
+	// ErrForeign is the error of [Read] for a record that does not follow the rules of this
+	// package, so another program wrote it.
 	ErrForeign = errors.New("not a dead letter of the closed list")
 	// ErrUnwrap is the error of [Unwrap] for an envelope that holds no record.
 	ErrUnwrap = errors.New("envelope holds no dead letter")
 )
 
-// InputKind is what the input of a dead letter is, and so what to do with it.
+// InputKind says what the input of a dead letter is, and so what can be done with it.
 type InputKind string
 
 // The kinds of input.
 const (
-	// NoInput: nothing came in, a timer fired. A Letter without a kind has this one.
+	// NoInput: there was no input, because a timer fired. An empty InputKind means the same.
 	NoInput InputKind = "none"
-	// BytesInput: bytes as they were received.
+	// BytesInput: bytes as received.
 	BytesInput InputKind = "bytes"
-	// EnvelopeInput: a deterministic AgentEnvelope.
+	// EnvelopeInput: the deterministic encoding of an AgentEnvelope.
 	EnvelopeInput InputKind = "envelope"
-	// EventInput: an event of the agent event protocol, as it was received.
+	// EventInput: an event of the agent event protocol, as received.
 	EventInput InputKind = "event"
-	// IntentInput: a deterministic ToolIntent.
+	// IntentInput: the deterministic encoding of a ToolIntent.
 	IntentInput InputKind = "intent"
 )
 
-// Letter is a dead letter. It is written with [Letter.Record] and read with [Read].
+// Letter is a dead letter. [Letter.Record] writes it and [Read] reads it.
 type Letter struct {
-	// Reason and Code say why. The code must be one of the reason's.
+	// Reason and Code say why. The code must be one of the codes of the reason.
 	Reason Reason
 	Code   Code
-	// Error says more, for people. Record makes it valid UTF-8, cuts it to its first
-	// line and to MaxErrorBytes, and replaces memory addresses.
+	// Error is a text for people. Record makes it valid UTF-8, cuts it to its first line and to
+	// MaxErrorBytes, and replaces memory addresses.
 	Error string
-	// EntityKey is the key of the element, else of the envelope or intent, else empty.
+	// EntityKey is the key of the element, or of the envelope or intent, or empty.
 	EntityKey []byte
-	// EventTimeMS is the event time of what failed, in ms of the Unix epoch.
+	// EventTimeMS is the event time of the input, in ms since the Unix epoch.
 	EventTimeMS int64
-	// InputKind and Input are what failed, whole. To try again, send an input of kind
-	// bytes or envelope to the topic it came from.
+	// InputKind and Input are the input, whole. To try again, send an input of kind bytes or
+	// envelope to the topic from which it came.
 	InputKind InputKind
 	Input     []byte
-	// Position is where in an activation it failed.
+	// Position says where in an activation it failed.
 	Position Position
 }
 
-// Position is where in an activation something failed. The zero value, and each nil
-// or empty member, is "not known" and left out of the record.
+// Position says where in an activation something failed. A member that is nil or empty is unknown
+// and left out of the record.
 type Position struct {
 	// Seq is the number of the activation within its key.
 	Seq *int64 `json:"seq,omitempty"`
-	// Step is the step cursor.
+	// Step is the step at which the activation was.
 	Step *int64 `json:"step,omitempty"`
 	// LastEvent is the last trace event that was staged.
 	LastEvent string `json:"last_event,omitempty"`
@@ -85,24 +85,24 @@ type Position struct {
 	Intents *int64 `json:"intents,omitempty"`
 	// ModelCalls is how many calls reached a model.
 	ModelCalls *int64 `json:"model_calls,omitempty"`
-	// IntentID is the intent that is concerned.
+	// IntentID is the id of the intent in question.
 	IntentID string `json:"intent_id,omitempty"`
-	// DeadlineMS is the deadline of the suspension, in ms of the Unix epoch.
+	// DeadlineMS is the deadline of the suspension, in ms since the Unix epoch.
 	DeadlineMS *int64 `json:"deadline_ms,omitempty"`
 	// Arrival is the number under which an event was deferred.
 	Arrival *int64 `json:"arrival,omitempty"`
 	// Redriven is how often this record came back as an input and failed again.
 	Redriven int64 `json:"redriven,omitempty"`
-	// RefusedReason and RefusedCode are why it failed the last time it came back. Both
-	// are empty, or the code is one of the reason's.
+	// RefusedReason and RefusedCode say why the record failed when it last came back. Both are
+	// empty, or the code is one of the codes of the reason.
 	RefusedReason Reason `json:"refused_reason,omitempty"`
 	RefusedCode   Code   `json:"refused_code,omitempty"`
 }
 
-// validate returns what is wrong with the members that say how a record came back.
+// validate checks the members that say how a record came back.
 func (p Position) validate() error {
 	if p.Redriven < 0 {
-		return fmt.Errorf("position.redriven is %d; a count is not negative", p.Redriven)
+		return fmt.Errorf("position.redriven is %d: use 0 or more", p.Redriven)
 	}
 	if (p.RefusedReason != "" || p.RefusedCode != "") && !slices.Contains(codes[p.RefusedReason], p.RefusedCode) {
 		return fmt.Errorf("position.refused_code %q is not a code of position.refused_reason %q", p.RefusedCode, p.RefusedReason)
@@ -110,26 +110,26 @@ func (p Position) validate() error {
 	return nil
 }
 
-// detail is the JSON in a record. Its canonical form is what is written.
+// detail is the JSON in a record. It is written in canonical form.
 type detail struct {
 	Code      Code      `json:"code"`
 	Error     string    `json:"error,omitempty"`
-	Input     *string   `json:"input,omitempty"` // base64; a pointer, as an empty input is one, too
+	Input     *string   `json:"input,omitempty"` // base64; nil means no input, which differs from an empty input
 	InputKind InputKind `json:"input_kind"`
 	Position  *Position `json:"position,omitempty"`
 }
 
 // Record returns the letter as a wire message.
 //
-// When the input is an envelope around a dead letter with the envelope's entity key,
-// Record does not wrap that one again. It returns the record in the envelope: its
-// Position.Redriven is one higher, and its Position.RefusedReason and RefusedCode are
-// this letter's Reason and Code. Nothing else of this letter is kept. When the keys
-// differ, the record is an ordinary one about the envelope. Bytes that were refused as
-// [Oversize] or [Unparsable] are not looked into.
+// If the input is an envelope that holds a dead letter with the same entity key as the envelope,
+// Record does not wrap that dead letter again. It returns the record in the envelope, with
+// Position.Redriven one higher and with this letter's Reason and Code as Position.RefusedReason
+// and RefusedCode. Everything else in this letter is dropped. If the keys differ, Record returns
+// an ordinary record about the envelope. Record does not look into bytes that were refused as
+// [Oversize] or [Unparsable].
 //
-// Record fails only on a reason, code or kind of input that is not in the list, an input
-// without a kind, or a negative count.
+// Record returns an error for a reason, code or kind of input that is not in the list, an input
+// without a kind, and a negative count.
 func (l Letter) Record() (*pb.ActivationErrorRecord, error) {
 	if !slices.Contains(codes[l.Reason], l.Code) {
 		return nil, fmt.Errorf("deadletter: code %q is not one of reason %q", l.Code, l.Reason)
@@ -141,7 +141,7 @@ func (l Letter) Record() (*pb.ActivationErrorRecord, error) {
 	switch l.InputKind {
 	case NoInput:
 		if l.Input != nil {
-			return nil, errors.New("deadletter: an input needs its InputKind")
+			return nil, errors.New("deadletter: a letter with an Input needs an InputKind")
 		}
 	case BytesInput, EnvelopeInput, EventInput, IntentInput:
 	default:
@@ -173,8 +173,8 @@ func (l Letter) Record() (*pb.ActivationErrorRecord, error) {
 	}, nil
 }
 
-// Read returns a record as a Letter. A record that was written by other rules than
-// this package's gives [ErrForeign]; members that a newer version added are ignored.
+// Read returns a record as a Letter. It returns [ErrForeign] for a record that does not follow
+// the rules of this package. It ignores members that a newer version added.
 func Read(rec *pb.ActivationErrorRecord) (Letter, error) {
 	l := Letter{
 		Reason:      Reason(rec.GetReason()),
@@ -187,7 +187,7 @@ func Read(rec *pb.ActivationErrorRecord) (Letter, error) {
 		return Letter{}, fmt.Errorf("deadletter: %w: detail is not canonical JSON", ErrForeign)
 	}
 	var d detail
-	// Names in other letters are other names, as for every reader of canonical JSON.
+	// Member names are case-sensitive, as for every reader of canonical JSON.
 	if err := strictjson.Unmarshal(text, &d); err != nil {
 		return Letter{}, fmt.Errorf("deadletter: %w: detail has another shape", ErrForeign)
 	}
@@ -208,7 +208,7 @@ func Read(rec *pb.ActivationErrorRecord) (Letter, error) {
 			return Letter{}, fmt.Errorf("deadletter: %w: no input of kind %q", ErrForeign, l.InputKind)
 		}
 		input, err := base64.StdEncoding.Strict().DecodeString(*d.Input)
-		if err != nil || strings.ContainsAny(*d.Input, "\r\n") { // which the decoder skips
+		if err != nil || strings.ContainsAny(*d.Input, "\r\n") { // the decoder ignores line ends
 			return Letter{}, fmt.Errorf("deadletter: %w: the input is not base64", ErrForeign)
 		}
 		l.Input = input
@@ -224,11 +224,11 @@ func Read(rec *pb.ActivationErrorRecord) (Letter, error) {
 	return l, nil
 }
 
-// Wrap puts a record into the envelope in which it travels on an errors topic: same
-// key, same event time, the record's deterministic bytes as external event. A time
-// outside 0 to MaxEventTimeMS becomes the nearest of these in the envelope, which would
-// be no valid input otherwise, and stays in the record. It fails on text that is not
-// UTF-8.
+// Wrap puts a record into the envelope for an errors topic. The envelope has the key and the
+// event time of the record, and the deterministic encoding of the record as external event. An
+// event time outside 0 to MaxEventTimeMS would make the envelope invalid, so the envelope gets
+// the nearest valid time, and the record keeps its own. Wrap returns an error for text that is
+// not UTF-8.
 func Wrap(rec *pb.ActivationErrorRecord) (*pb.AgentEnvelope, error) {
 	b, err := proto.MarshalOptions{Deterministic: true}.Marshal(rec)
 	if err != nil {
@@ -241,7 +241,7 @@ func Wrap(rec *pb.ActivationErrorRecord) (*pb.AgentEnvelope, error) {
 	}, nil
 }
 
-// Unwrap returns the record that an envelope holds, whoever wrote it, or [ErrUnwrap].
+// Unwrap returns the record in an envelope, whoever wrote it, or [ErrUnwrap].
 func Unwrap(env *pb.AgentEnvelope) (*pb.ActivationErrorRecord, error) {
 	event, ok := env.GetPayload().(*pb.AgentEnvelope_ExternalEvent)
 	if !ok || event == nil {
@@ -257,10 +257,9 @@ func Unwrap(env *pb.AgentEnvelope) (*pb.ActivationErrorRecord, error) {
 	return rec, nil
 }
 
-// redriven returns the record that this letter is about if its input is an envelope
-// around one of our dead letters with the same entity key; nil for any other input.
-// Whoever can write input can write such an envelope, so the record says why it was
-// refused now.
+// redriven returns the record for a letter whose input is an envelope with one of our dead
+// letters and the same entity key. It returns nil for any other input. Whoever can write inputs
+// can write such an envelope, so the record also says why it was refused now.
 func (l Letter) redriven() *pb.ActivationErrorRecord {
 	switch {
 	case l.InputKind == EnvelopeInput:
@@ -280,7 +279,7 @@ func (l Letter) redriven() *pb.ActivationErrorRecord {
 	if err != nil {
 		return nil
 	}
-	// Edited member by member, so that those of a newer version survive.
+	// The members are edited one by one, to keep those of a newer version.
 	members, err := membersOf([]byte(rec.GetDetail()))
 	if err != nil {
 		return nil
@@ -305,7 +304,7 @@ func (l Letter) redriven() *pb.ActivationErrorRecord {
 	return rec
 }
 
-// membersOf returns the members of a JSON object as json.RawMessages. A null has none.
+// membersOf returns the members of a JSON object as json.RawMessages. It returns none for null.
 func membersOf(text []byte) (map[string]any, error) {
 	var raw map[string]json.RawMessage
 	if err := json.Unmarshal(text, &raw); err != nil {
@@ -328,17 +327,17 @@ func (d detail) canonical() (string, error) {
 	return string(b), err
 }
 
-// withInput adds the input to a canonical detail. It is written straight into the text:
-// an input may be large, and its base64 is canonical already.
+// withInput adds the input to a canonical detail. It writes into the text, because an input may
+// be large, and because base64 is already canonical.
 func withInput(detail string, input []byte) string {
-	const next = `"input_kind":` // a quote in a string is escaped, so this is the member
+	const next = `"input_kind":` // quotes within strings are escaped, so this can only be the member
 	before, after, _ := strings.Cut(detail, next)
 	var b strings.Builder
 	b.Grow(len(detail) + len(`"input":"",`) + base64.StdEncoding.EncodedLen(len(input)))
 	b.WriteString(before)
 	b.WriteString(`"input":"`)
 	w := base64.NewEncoder(base64.StdEncoding, &b)
-	_, _ = w.Write(input) // a Builder does not fail
+	_, _ = w.Write(input) // writing to a Builder does not fail
 	_ = w.Close()
 	b.WriteString(`",`)
 	b.WriteString(next)
@@ -348,19 +347,19 @@ func withInput(detail string, input []byte) string {
 
 var address = regexp.MustCompile(`0x[0-9a-f]{6,16}`)
 
-// cleanText makes an error's text fit for a record: the same on every retry, valid
-// UTF-8, bounded.
+// cleanText makes an error text fit for a record: bounded, valid UTF-8, and the same on every
+// retry.
 func cleanText(s string) string {
 	s = strings.TrimLeft(s, "\r\n")
 	if i := strings.IndexAny(s, "\r\n"); i >= 0 {
 		s = s[:i]
 	}
 	s = strings.ToValidUTF8(s, string(utf8.RuneError))
-	// An address of 18 bytes becomes 3: nothing behind this can be part of the result,
-	// and the search for addresses is slow.
+	// Searching for addresses is slow, and an address of 18 bytes becomes 3. So no text beyond
+	// this length can be in the result.
 	const enough = 6*MaxErrorBytes + 18 + utf8.UTFMax
 	s = s[:min(len(s), enough)]
-	// protobuf-go writes one or the other, by the hash of the binary.
+	// protobuf-go writes one or the other, depending on the hash of the binary.
 	s = strings.ReplaceAll(s, "\u00a0", " ")
 	s = address.ReplaceAllLiteralString(s, "0x?")
 	if len(s) <= MaxErrorBytes {

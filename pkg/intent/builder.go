@@ -9,33 +9,32 @@ import (
 	beamagentspb "github.com/beamagents/beamagents-go/proto/beam_agents/v1"
 )
 
-// Builder holds what an intent is made of. The same Builder always builds the same
-// intent.
+// Builder holds the values from which an intent is built. Equal Builders build equal intents.
 type Builder struct {
 	EntityKey []byte // may be empty
-	Seq       int64  // of the activation, from 0
-	Step      uint32 // of the activation at which the intent is staged, from 0
+	Seq       int64  // number of the activation, from 0
+	Step      uint32 // step of the activation at which the intent is staged, from 0
 	Kind      Kind   // Tool or Approval
-	Name      string // of the tool, or of the approval channel; UTF-8, not empty
+	Name      string // name of the tool, or of the approval channel; UTF-8, not empty
 
-	// Args is what canonjson takes, and becomes canonical JSON; a text is passed as
-	// json.RawMessage. Nil is {}. The args of a tool are an object, since an effector
-	// rejects everything else.
+	// Args is a value that canonjson takes. The intent has it as canonical JSON. Pass JSON text
+	// as json.RawMessage. Nil stands for {}. The args of a tool must be an object, because an
+	// effector rejects everything else.
 	Args any
 
-	// CreatedAtMs is the clock of the activation, in ms of the Unix epoch.
+	// CreatedAtMs is the time of the activation, in ms since the Unix epoch.
 	CreatedAtMs int64
-	// ExpiresAtMs is the time from which on the intent must not be executed, in ms of
-	// the Unix epoch, and above 0. It may lie before CreatedAtMs: such an intent is
+	// ExpiresAtMs is the time at which the intent expires, in ms since the Unix epoch, above 0.
+	// From then on it must not be executed. It may be before CreatedAtMs; such an intent is
 	// answered as expired.
 	ExpiresAtMs int64
 
-	// TraceID of the activation. All zero stands for TraceID(EntityKey, Seq).
+	// TraceID is the trace id of the activation. All zeros stand for TraceID(EntityKey, Seq).
 	TraceID [16]byte
 }
 
-// Validate reports what Build would refuse, except in Args. The error wraps
-// [ErrInvalid].
+// Validate returns an error if Build would refuse b because of a field other than Args. The error
+// wraps [ErrInvalid].
 func (b Builder) Validate() error {
 	switch {
 	case b.Kind != Tool && b.Kind != Approval:
@@ -52,8 +51,8 @@ func (b Builder) Validate() error {
 	return nil
 }
 
-// Build returns the intent, unsigned. It shares no memory with b. The error wraps
-// [ErrInvalid], and a *canonjson.Error where Args is at fault.
+// Build returns the unsigned intent. It shares no memory with b. The error wraps [ErrInvalid],
+// and a *canonjson.Error if Args cannot be encoded.
 func (b Builder) Build() (*beamagentspb.ToolIntent, error) {
 	if err := b.Validate(); err != nil {
 		return nil, err

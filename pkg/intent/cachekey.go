@@ -13,27 +13,26 @@ import (
 	"github.com/beamagents/beamagents-go/pkg/canonjson"
 )
 
-// CacheRequest is what makes two model calls the same call. Messages, Tools and
-// Params are anything that canonjson takes.
+// CacheRequest identifies a model call: two calls with equal fields are the same call. Messages,
+// Tools and Params are values that canonjson takes.
 type CacheRequest struct {
 	EntityKey []byte
-	Seq       int64 // of the activation
+	Seq       int64 // number of the activation
 	Model     string
 	Messages  any
 	Tools     any
-	Params    any // with the response schema, if there is one: WithResponseSchema
+	Params    any // use WithResponseSchema to add a response schema
 
-	// Repeat is 0 for the first of equal calls since the activation's start or its
-	// last resume, n for the n-th repetition. Only 0 gives the key that programs in
-	// other languages compute.
+	// Repeat numbers equal calls since the activation's start or its last resume: 0 for the
+	// first, n for the n-th repetition. Programs in other languages compute only the key for 0.
 	Repeat uint32
-	// Fresh asks for an answer of its own after a resume: Attempt, the step at which
-	// the activation was resumed, becomes part of the key. Else Attempt is ignored.
+	// Fresh asks for a new answer after a resume. Then Attempt, the step at which the activation
+	// was resumed, is part of the key. Otherwise Attempt is ignored.
 	Fresh   bool
 	Attempt uint32
 }
 
-// hasher lets calls of CacheKey share their working memory.
+// hasher holds the buffers that calls of CacheKey reuse.
 type hasher struct {
 	sum hash.Hash
 	buf []byte
@@ -41,16 +40,16 @@ type hasher struct {
 
 var hashers = sync.Pool{New: func() any { return &hasher{sum: sha256.New()} }}
 
-// CacheKey returns the key of a model call in the replay cache: the SHA-256, 64
-// characters of lower case hex, of the canonical JSON object of the request's
-// members. The step is no part of it. The error wraps a *canonjson.Error; for an
-// object nested deeper than canonjson.MaxDepth that is a canonjson.ErrDepth.
+// CacheKey returns the key of a model call in the replay cache: the SHA-256 of the canonical JSON
+// object of the request's members, as 64 lower-case hexadecimal characters. The step is not part
+// of it. The error wraps a *canonjson.Error, which is a canonjson.ErrDepth if the object is
+// nested deeper than canonjson.MaxDepth.
 func CacheKey(r CacheRequest) (string, error) {
 	h := hashers.Get().(*hasher)
 	defer hashers.Put(h)
 	h.sum.Reset()
 
-	// The members of the document in their canonical order.
+	// The members of the document, in canonical order.
 	b := h.buf[:0]
 	b = append(b, '{')
 	if r.Fresh {
@@ -99,11 +98,10 @@ func CacheKey(r CacheRequest) (string, error) {
 	return string(b[n:]), nil
 }
 
-// WithResponseSchema returns the params of a call that asks for an answer of the
-// given JSON schema: params with the member response_schema, which replaces one
-// that is there, or, where params is not an object, a new object of the members
-// params and response_schema. It does not change params. The error wraps a
-// *canonjson.Error.
+// WithResponseSchema returns the params of a call that asks for an answer of a JSON schema. If
+// params is an object, the result is params with the member response_schema, which replaces an
+// existing one. Otherwise the result is a new object with the members params and response_schema.
+// params is not changed. The error wraps a *canonjson.Error.
 func WithResponseSchema(params, schema any) (any, error) {
 	const name = "response_schema"
 	if m, ok := params.(map[string]any); ok && m != nil {

@@ -2,8 +2,8 @@ package intent
 
 import "encoding/hex"
 
-// ErrorSpanID returns the id of the span of an ERROR event: of an input that failed, known
-// by its SHA-256. SpanID with index 0, which other implementations use, is the same for all
+// ErrorSpanID returns the span id of an ERROR event about an input that failed. input is the
+// SHA-256 of that input. Other implementations use SpanID with index 0, which is the same for all
 // failures of an activation.
 func ErrorSpanID(entityKey []byte, seq int64, input [32]byte) [8]byte {
 	var buf [128]byte

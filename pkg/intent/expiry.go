@@ -7,17 +7,17 @@ import (
 	beamagentspb "github.com/beamagents/beamagents-go/proto/beam_agents/v1"
 )
 
-// Expired reports whether in must not be executed any more at nowMs, in ms of the
-// Unix epoch: from its expiry on, and always if that is 0 or below. Nil is
-// expired.
+// Expired reports whether in must not be executed any more at nowMs, in ms since the Unix epoch.
+// An intent expires at its expiry time. An expiry time of 0 or below is always expired, and so is
+// a nil intent.
 func Expired(in *beamagentspb.ToolIntent, nowMs int64) bool {
 	expires := in.GetExpiresAtMs()
 	return expires <= 0 || expires <= nowMs
 }
 
-// ExpiredResult returns the answer to an intent that [Expired] at nowMs: status
-// EXPIRED, the intent's id, entity key and seq, completed at nowMs. It shares no
-// memory with in.
+// ExpiredResult returns the result for an intent that is [Expired] at nowMs: the status EXPIRED,
+// the intent's id, entity key and seq, and nowMs as the time of completion. It shares no memory
+// with in.
 func ExpiredResult(in *beamagentspb.ToolIntent, nowMs int64) *beamagentspb.ToolResult {
 	return &beamagentspb.ToolResult{
 		IntentId:      in.GetIntentId(),

@@ -16,19 +16,19 @@ import (
 )
 
 const (
-	// maxKeyringBytes bounds what is read of a keyring.
+	// maxKeyringBytes bounds the size of a keyring.
 	maxKeyringBytes = 1 << 20
-	// minKeyBytes is half of what HMAC-SHA256 asks for; a shorter key is a password or a
+	// minKeyBytes is half of what HMAC-SHA256 recommends. A shorter key is a password or a
 	// mistake.
 	minKeyBytes = 16
 )
 
-// Keyring holds signing keys by id. It is safe for concurrent use. The zero value
-// and nil hold no key.
+// Keyring holds signing keys by id. It is safe for concurrent use. The zero value and nil hold no
+// keys.
 type Keyring struct {
-	// mac gives the function that appends the MAC of input to input, or nil for an
-	// id that is not there. Keys are kept in the closure, and not in a field, because
-	// printers and encoders walk fields, unexported ones too.
+	// mac returns the function that appends the MAC of input to input, or nil for an unknown id.
+	// Keys are kept in the closure, because printers and encoders read fields, also unexported
+	// ones.
 	mac func(id string) macFunc
 	n   int
 }
@@ -36,13 +36,13 @@ type Keyring struct {
 // macFunc appends the HMAC-SHA256 of input to it.
 type macFunc func(input []byte) []byte
 
-// LoadKeyring reads the keyring that ref names: "env:NAME" is the value of an
-// environment variable, "file:/path" the content of a regular file, by its absolute path.
-// A pipe or a device is refused: reading it could block for ever.
+// LoadKeyring reads the keyring that ref names. "env:NAME" is the value of an environment
+// variable. "file:/path" is the content of a regular file, given by its absolute path. A pipe or
+// a device is refused, because reading it could block for ever.
 //
-// The error wraps [ErrKeyring]. For a malformed reference, a variable that is not set and
-// a file that cannot be read it also wraps [ErrReference], and the error of the file. It
-// quotes nothing but the path of a file.
+// The error wraps [ErrKeyring]. If the reference is malformed, the variable is not set, or the
+// file cannot be read, the error also wraps [ErrReference] and the error of the file. It quotes
+// the path of a file, and nothing else.
 func LoadKeyring(ref string) (*Keyring, error) {
 	if err := CheckReference(ref); err != nil {
 		return nil, err
@@ -51,12 +51,12 @@ func LoadKeyring(ref string) (*Keyring, error) {
 	if scheme == "env" {
 		text, ok := os.LookupEnv(target)
 		if !ok {
-			// A key without its padding looks like a name: not even that is quoted.
+			// The name is not quoted, because a key without its padding looks like a name.
 			return nil, fmt.Errorf("intent: %w: the environment variable that it names is not set", ErrReference)
 		}
 		return ParseKeyring(text)
 	}
-	// Opening a pipe blocks until somebody writes to it, so the file is looked at first.
+	// Opening a pipe would block until somebody writes to it, so check the file first.
 	if info, err := os.Stat(target); err == nil && !info.Mode().IsRegular() {
 		return nil, fmt.Errorf("intent: %w: %s is not a regular file; write the keys to a file and name that", ErrReference, target)
 	}
@@ -64,7 +64,7 @@ func LoadKeyring(ref string) (*Keyring, error) {
 	if err != nil {
 		return nil, fmt.Errorf("intent: %w: %w", ErrReference, err)
 	}
-	defer func() { _ = f.Close() }() // it was only read
+	defer func() { _ = f.Close() }() // the file was only read
 	b, err := io.ReadAll(io.LimitReader(f, maxKeyringBytes+1))
 	if err != nil {
 		return nil, fmt.Errorf("intent: %w: %w", ErrReference, err)
@@ -72,14 +72,14 @@ func LoadKeyring(ref string) (*Keyring, error) {
 	return ParseKeyring(string(b))
 }
 
-// variable is a name that an environment variable of a keyring may have.
+// variable matches the names of environment variables that may hold a keyring.
 var variable = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,127}$`)
 
-// CheckReference reports a ref that [LoadKeyring] refuses without a look at what it
-// names, which may be on another machine: env: is followed by 1 to 128 ASCII letters,
-// digits and underscores that do not begin with a digit, file: by a path that begins
-// with "/" and is UTF-8 without control characters. The error wraps [ErrReference],
-// and quotes nothing of ref: that may be a keyring by mistake.
+// CheckReference returns an error if ref is malformed. It does not read the keyring, which may be
+// on another machine. After env: must come 1 to 128 ASCII letters, digits and underscores that do
+// not begin with a digit. After file: must come a path that begins with "/" and is UTF-8 without
+// control characters. The error wraps [ErrReference] and does not quote ref, which may be a
+// keyring by mistake.
 func CheckReference(ref string) error {
 	scheme, target, _ := strings.Cut(ref, ":")
 	switch {
@@ -90,20 +90,20 @@ func CheckReference(ref string) error {
 	case scheme == "file" && !strings.HasPrefix(target, "/"):
 		return fmt.Errorf("intent: %w: file: is not followed by an absolute path", ErrReference)
 	case scheme == "file" && (!utf8.ValidString(target) || strings.ContainsFunc(target, unicode.IsControl)):
-		return fmt.Errorf("intent: %w: the path behind file: holds what is no text", ErrReference)
+		return fmt.Errorf("intent: %w: the path after file: is not UTF-8 or has control characters", ErrReference)
 	}
 	return nil
 }
 
 // ParseKeyring reads lines of the form id=key.
 //
-// The id is UTF-8, not empty, and may hold spaces, but no "=", control character or byte
-// order mark. The key is standard base64 with padding, of at least 16 bytes. White space
-// (that of Unicode) around a line, an id or a key is dropped. A byte order mark in front
-// of the text, blank lines and lines that start with "#" are skipped. Where several lines
-// have the same id the last one counts, but all must be readable.
+// An id is UTF-8 and not empty. It may have spaces, but no "=", control characters or byte order
+// marks. A key is standard base64 with padding, of at least 16 bytes. Unicode white space around
+// a line, an id or a key is ignored. A byte order mark at the start of the text, blank lines, and
+// lines that start with "#" are skipped. If several lines have the same id, the last one counts,
+// but every line must be valid.
 //
-// The error wraps [ErrKeyring] and gives the number of the line, never its text.
+// The error wraps [ErrKeyring]. It gives the number of the line and never its text.
 func ParseKeyring(text string) (*Keyring, error) {
 	if len(text) > maxKeyringBytes {
 		return nil, fmt.Errorf("intent: %w: longer than %d bytes", ErrKeyring, maxKeyringBytes)
@@ -125,7 +125,7 @@ func ParseKeyring(text string) (*Keyring, error) {
 		if fault := unreadable(id); fault != "" {
 			return nil, fmt.Errorf("intent: %w: line %d: the id %s", ErrKeyring, number, fault)
 		}
-		// The decoder skips a carriage return; the cause it gives is of no use here.
+		// The decoder skips a carriage return. Its error does not help here.
 		key, err := base64.StdEncoding.Strict().DecodeString(encoded)
 		if err != nil || strings.ContainsRune(encoded, '\r') {
 			return nil, fmt.Errorf("intent: %w: line %d: the key is not standard base64 with padding", ErrKeyring, number)
@@ -144,7 +144,8 @@ func ParseKeyring(text string) (*Keyring, error) {
 
 const byteOrderMark = "\ufeff"
 
-// unreadable says what in an id nobody sees, so that it would never be matched.
+// unreadable returns what is wrong with an id that has invisible characters, which nobody would
+// match.
 func unreadable(id string) string {
 	switch {
 	case !utf8.ValidString(id):
@@ -157,8 +158,8 @@ func unreadable(id string) string {
 	return ""
 }
 
-// newMAC keeps the states that a key puts the hash in, which is half of the work
-// for a short message.
+// newMAC keeps the hash states of a key, because computing them is half of the work for a short
+// message.
 func newMAC(key []byte) macFunc {
 	hashes := sync.Pool{New: func() any { return hmac.New(sha256.New, key) }}
 	return func(input []byte) []byte {
@@ -170,7 +171,7 @@ func newMAC(key []byte) macFunc {
 	}
 }
 
-// lookup returns nil for an id that is not there.
+// lookup returns nil for an unknown id.
 func (r *Keyring) lookup(id string) macFunc {
 	if r == nil || r.mac == nil {
 		return nil
@@ -178,7 +179,7 @@ func (r *Keyring) lookup(id string) macFunc {
 	return r.mac(id)
 }
 
-// String tells the number of keys.
+// String returns a text with the number of keys.
 func (r *Keyring) String() string {
 	n := 0
 	if r != nil {

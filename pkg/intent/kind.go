@@ -5,16 +5,16 @@ import beamagentspb "github.com/beamagents/beamagents-go/proto/beam_agents/v1"
 // Kind is what an intent asks for. Its zero value is Unknown.
 type Kind uint8
 
-// The kinds. Nothing is executed, and nobody is asked, for an intent of Unknown.
+// The kinds. An intent of kind Unknown must be neither executed nor shown for approval.
 const (
 	Unknown  Kind = iota // a kind from a newer schema
 	Tool                 // run a tool
 	Approval             // ask a human
 )
 
-// KindOf returns what in asks for. TOOL and TOOL_KIND_UNSPECIFIED, which was
-// written before kinds existed, are Tool; only an explicit APPROVAL is Approval;
-// every other number, and nil, is Unknown.
+// KindOf returns what in asks for. TOOL is Tool, and so is TOOL_KIND_UNSPECIFIED, which was
+// written before kinds existed. Only APPROVAL is Approval. Every other number, and a nil intent,
+// is Unknown.
 func KindOf(in *beamagentspb.ToolIntent) Kind {
 	if in == nil {
 		return Unknown

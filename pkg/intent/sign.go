@@ -11,34 +11,33 @@ import (
 	beamagentspb "github.com/beamagents/beamagents-go/proto/beam_agents/v1"
 )
 
-// Outcome is what the verification of an intent found. All but OK are also reasons
-// of dead letters.
+// Outcome is the result of a verification. All outcomes but OK are also reasons of dead letters.
 type Outcome string
 
-// The outcomes, in the order in which they are tested for.
+// The outcomes, in the order in which they are checked.
 const (
-	// UnsignedIntent: no signature, whatever scheme and key id say.
+	// UnsignedIntent: the intent has no signature, whatever its scheme and key id are.
 	UnsignedIntent Outcome = "unsigned_intent"
-	// BadSignature: another scheme, or not the signature of this intent.
+	// BadSignature: the scheme is unknown, or the signature does not match the intent.
 	BadSignature Outcome = "bad_signature"
-	// UnknownSigningKey: the key id is not in the keyring. Tested for after the
-	// scheme and before the signature.
+	// UnknownSigningKey: the key id is not in the keyring. This is checked after the scheme and
+	// before the signature.
 	UnknownSigningKey Outcome = "unknown_signing_key"
-	// OK: signed with a key of the keyring.
+	// OK: a key of the keyring has signed the intent.
 	OK Outcome = "ok"
 )
 
-// Mode says which intents a verifier lets pass. Its zero value is not a mode: who wants
-// no verification writes ModeOff.
+// Mode says which intents a verifier accepts. The zero value is not a mode, so turning
+// verification off must be written out: ModeOff.
 type Mode string
 
 // The modes.
 const (
-	// ModeOff lets all pass, and needs no keyring.
+	// ModeOff accepts every intent and needs no keyring.
 	ModeOff Mode = "off"
-	// ModePermissive lets pass what is OK, and what is not signed at all.
+	// ModePermissive accepts intents that are OK or unsigned.
 	ModePermissive Mode = "permissive"
-	// ModeRequire lets pass what is OK.
+	// ModeRequire accepts intents that are OK.
 	ModeRequire Mode = "require"
 )
 
@@ -51,12 +50,12 @@ func (m Mode) Validate() error {
 	return fmt.Errorf("intent: %w %q, want off, permissive or require", ErrMode, string(m))
 }
 
-// Verifies reports whether m looks at signatures, and so needs a keyring. A mode that is
-// not one of the modes does.
+// Verifies reports whether m checks signatures, and so needs a keyring. It returns true for an
+// invalid mode.
 func (m Mode) Verifies() bool { return m != ModeOff }
 
-// Accepts reports whether an intent of outcome o passes. A mode that is not one of
-// the modes accepts what ModeRequire does.
+// Accepts reports whether m accepts an intent with outcome o. An invalid mode accepts what
+// ModeRequire accepts.
 func (m Mode) Accepts(o Outcome) bool {
 	return o == OK || !m.Verifies() || m == ModePermissive && o == UnsignedIntent
 }
@@ -67,15 +66,14 @@ type Signer struct {
 	mac   macFunc
 }
 
-// NewSigner returns a signer with the key of that id. The error wraps
-// [ErrUnknownKey]. To rotate a key: add the new one to the keyrings of all
-// verifiers, then sign with it, then drop the old one when nothing signed with it
-// is on its way any more.
+// NewSigner returns a signer with the key that has the id keyID in ring. The error wraps
+// [ErrUnknownKey]. To rotate keys: add the new key to the keyrings of all verifiers, then sign
+// with the new key, and remove the old key when no intent signed with it is in transit any more.
 func NewSigner(ring *Keyring, keyID string) (*Signer, error) {
 	mac := ring.lookup(keyID)
 	switch {
 	case mac != nil:
-	case strings.ContainsAny(keyID, "=\n"): // a keyring in place of an id
+	case strings.ContainsAny(keyID, "=\n"): // probably a keyring by mistake
 		return nil, fmt.Errorf("intent: %w: no keyring can hold this id", ErrUnknownKey)
 	default:
 		return nil, fmt.Errorf("intent: %w: %q", ErrUnknownKey, keyID)
@@ -83,9 +81,9 @@ func NewSigner(ring *Keyring, keyID string) (*Signer, error) {
 	return &Signer{keyID: keyID, mac: mac}, nil
 }
 
-// Sign returns a signed copy of in, which stays as it is. A signature that in has
-// is replaced. The error wraps [ErrInvalid]: in is nil, or a text in it is not
-// UTF-8. A Signer that is nil or zero has no key: the error wraps [ErrUnknownKey].
+// Sign returns a signed copy of in. It replaces an existing signature. The error wraps
+// [ErrInvalid] if in is nil or has text that is not UTF-8, and [ErrUnknownKey] if s is nil or
+// zero, and so has no key.
 func (s *Signer) Sign(in *beamagentspb.ToolIntent) (*beamagentspb.ToolIntent, error) {
 	if s == nil || s.mac == nil {
 		return nil, fmt.Errorf("intent: %w: the signer has no key", ErrUnknownKey)
@@ -100,9 +98,9 @@ func (s *Signer) Sign(in *beamagentspb.ToolIntent) (*beamagentspb.ToolIntent, er
 	return signedCopy(in, s.keyID, (*buf)[len(input):]), nil
 }
 
-// signedCopy returns a copy of in with that signature. It takes two allocations,
-// where proto.Clone takes one for each field. A field that it forgot would not go
-// unseen: the signature, made of in, would not be that of the copy.
+// signedCopy returns a copy of in with the signature mac. It makes two allocations, where
+// proto.Clone makes one for each field. If it forgot a field, verification would fail, because
+// mac covers all fields of in.
 func signedCopy(in *beamagentspb.ToolIntent, keyID string, mac []byte) *beamagentspb.ToolIntent {
 	unknown := in.ProtoReflect().GetUnknown()
 	all := make([]byte, 0, len(in.EntityKey)+len(in.TraceId)+len(mac)+len(unknown))
@@ -136,8 +134,8 @@ func signedCopy(in *beamagentspb.ToolIntent, keyID string, mac []byte) *beamagen
 	return out
 }
 
-// Verify tells whether in carries the signature of a key of the keyring. The time
-// it takes does not depend on how much of a wrong signature is right.
+// Verify checks whether a key of the keyring has signed in. Its time does not depend on how many
+// bytes of a wrong signature are right.
 func (r *Keyring) Verify(in *beamagentspb.ToolIntent) Outcome {
 	if len(in.GetSignature()) == 0 {
 		return UnsignedIntent
@@ -153,7 +151,7 @@ func (r *Keyring) Verify(in *beamagentspb.ToolIntent) Outcome {
 	defer putBuffer(buf)
 	input, err := signedBytes(*buf, in)
 	if err != nil {
-		return BadSignature // what has no encoding was never signed
+		return BadSignature // an intent that cannot be encoded was never signed
 	}
 	*buf = mac(input)
 	if !hmac.Equal((*buf)[len(input):], in.Signature) {
@@ -162,11 +160,11 @@ func (r *Keyring) Verify(in *beamagentspb.ToolIntent) Outcome {
 	return OK
 }
 
-// signedBytes returns what a signature covers, in the memory of buf: the
-// deterministic encoding of in without the three fields of the signature.
+// signedBytes returns the bytes that a signature covers: the deterministic encoding of in without
+// the three fields of the signature. It reuses the memory of buf.
 //
-// It writes the fields itself, which is quicker than the generic encoder and needs no
-// copy in which the three are cleared. A field that the schema gains is added here.
+// It writes the fields itself, which is faster than the generic encoder and needs no copy. A new
+// field of the schema must be added here.
 func signedBytes(buf []byte, in *beamagentspb.ToolIntent) ([]byte, error) {
 	if err := CheckText(in); err != nil {
 		return nil, err
@@ -185,8 +183,8 @@ func signedBytes(buf []byte, in *beamagentspb.ToolIntent) ([]byte, error) {
 	return append(b, in.ProtoReflect().GetUnknown()...), nil
 }
 
-// CheckText says why in has no encoding, which a coder needs: it is nil, or a text in
-// it is not UTF-8. The error wraps [ErrInvalid].
+// CheckText returns an error if in cannot be encoded: it is nil, or one of its texts is not
+// UTF-8. The error wraps [ErrInvalid].
 func CheckText(in *beamagentspb.ToolIntent) error {
 	if in == nil {
 		return fmt.Errorf("intent: %w: nil", ErrInvalid)
@@ -207,10 +205,10 @@ func CheckText(in *beamagentspb.ToolIntent) error {
 	return fmt.Errorf("intent: %w: %s is not UTF-8", ErrInvalid, name)
 }
 
-// buffers lets calls share the memory of encodings.
+// buffers lets calls reuse the memory of encodings.
 var buffers = sync.Pool{New: func() any { return new([]byte) }}
 
-// putBuffer keeps buf for later, unless it has grown beyond 64 KiB.
+// putBuffer keeps buf for reuse, unless it has grown beyond 64 KiB.
 func putBuffer(buf *[]byte) {
 	if cap(*buf) <= 64<<10 {
 		buffers.Put(buf)

@@ -6,8 +6,8 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// FutureError is a message of a version that this build does not know yet. A newer
-// build wrote it; only such a one may read or replace it.
+// FutureError says that a message has a version that this build does not know. A newer build
+// wrote it, and only such a build may read or replace it.
 type FutureError struct {
 	Message        protoreflect.FullName
 	Found, Current uint32
@@ -18,7 +18,7 @@ func (e *FutureError) Error() string {
 		e.Message, e.Found, e.Current)
 }
 
-// GapError is a step that is missing on the way to the current version.
+// GapError says that a step on the way to the current version is missing.
 type GapError struct {
 	Message       protoreflect.FullName
 	From, Current uint32
@@ -29,11 +29,11 @@ func (e *GapError) Error() string {
 		e.Message, e.From, e.From+1, e.Current)
 }
 
-// StepError is a step that failed, or produced another version than the next one.
+// StepError says that a step failed, or returned another version than the next one.
 type StepError struct {
 	Message protoreflect.FullName
 	From    uint32
-	Err     error // the step's own error, where it returned one
+	Err     error // the error of the step, or what is wrong with its result
 }
 
 func (e *StepError) Error() string {

@@ -1,31 +1,31 @@
-// Package migrate brings stored messages of older schema versions to the current one.
+// Package migrate brings stored messages of older schema versions to the current version.
 //
 // # Behaviour
 //
-// A [Schema] has one current version and, for each message type and each older version, a
-// step that produces the next version. [ToCurrent] runs the steps that a message lacks, one
-// after the other. A current message is returned as it is, without a copy. A message stored
-// without a version (stamp 0) counts as version 1, since some writers of version 1 left the
-// stamp out; [StoredVersion] tells the two apart. This package writes nothing: the caller
-// stores the migrated message together with its next change, or leaves the old bytes alone.
+// A [Schema] has one current version. For each message type and each older version it has a step,
+// which returns the message in the next version. [ToCurrent] runs the missing steps one after the
+// other. It returns a current message as it is, without a copy. A message stored without a
+// version (stamp 0) counts as version 1, because some writers of version 1 left the stamp out;
+// [StoredVersion] tells the two apart. This package does not write: the caller stores the
+// migrated message with its next change, or leaves the old bytes as they are.
 //
-// [Stored] is the schema of this library's own state. A pipeline with versioned messages of
-// its own makes a Schema with [New], keeps it in a package variable, and adds the steps in
-// an init function. [Schema.Gaps] lists missing steps, for a test.
+// [Stored] is the schema of this library's own state. A pipeline with its own versioned messages
+// makes a Schema with [New], keeps it in a package variable, and adds the steps in an init
+// function. Test with [Schema.Gaps] that no step is missing.
 //
 // # Limits
 //
-// Return an error of this package from the DoFn, so that the bundle fails. The stored bytes
-// then stay as they are, and the key waits for a build that can read them. A [FutureError]
-// ends when the newer build is deployed again, a [GapError] or [StepError] when the step is
-// corrected. A program that treats one of these errors as an empty state loses the state of
-// the key.
+// Return an error of this package from the DoFn, so that the bundle fails. Then the stored bytes
+// stay as they are, and the runner retries the bundle until a build runs that can read them. To
+// end a [FutureError], deploy the newer build again. To end a [GapError] or a [StepError], add or
+// correct the step. A program that treats one of these errors as an empty state loses the state
+// of the key.
 //
 // Add the steps before the first message is read, and from one goroutine.
 //
-// # Differences
+// # Differences from other languages
 //
-// None: programs in other languages read the stamps in the same way.
+// Programs in other languages read the stamps in the same way.
 package migrate
 
 import (
@@ -37,14 +37,14 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// Message is a stored message with a version stamp. Generated code has the method for
-// a field `uint32 state_schema_version`.
+// Message is a stored message with a version stamp. Generated code has the method if the message
+// has a field `uint32 state_schema_version`.
 type Message interface {
 	proto.Message
 	GetStateSchemaVersion() uint32
 }
 
-// Schema is a current version and the steps that lead to it.
+// Schema has a current version and the steps that lead to it.
 type Schema struct {
 	current uint32
 	steps   map[stepKey]func(Message) (Message, error)
@@ -55,25 +55,25 @@ type stepKey struct {
 	from    uint32
 }
 
-// New returns a schema without steps. Its current version, the one that this build
-// writes, is at least 1: New panics on 0.
+// New returns a schema without steps. current is the version that this build writes. New panics
+// if it is 0.
 func New(current uint32) *Schema {
 	if current == 0 {
-		panic("migrate: the current version is at least 1; a stamp of 0 reads as 1")
+		panic("migrate: the current version is 0: use at least 1, because a stamp of 0 is read as 1")
 	}
 	return &Schema{current: current, steps: map[stepKey]func(Message) (Message, error){}}
 }
 
-// Current is the version that this build writes.
+// Current returns the version that this build writes.
 func (s *Schema) Current() uint32 { return s.current }
 
-// AddStep adds the step that takes an M of version from, 1 to Current-1, to version
-// from+1. It returns a new message, with that stamp, and leaves the one it was given
-// alone. It is a function of its argument, and total: whatever was once stored must
-// come through, or its key is stuck. A stamp of 0 arrives as 0 in the first step. The
-// simplest way to keep fields that it does not know is to begin with proto.Clone.
+// AddStep adds the step that migrates an M from version from, 1 to Current-1, to version from+1.
+// The step returns a new message with the new stamp and does not change its argument. It must
+// depend only on its argument, and must succeed for every message that was ever stored; if it
+// fails, the bundles of that key fail. The first step gets a missing stamp as 0. To keep unknown
+// fields, begin with proto.Clone.
 //
-// AddStep panics on a version out of range and on a second step for one version.
+// AddStep panics if from is out of range or has a step already.
 func AddStep[M Message](s *Schema, from uint32, step func(M) (M, error)) {
 	name := fullName[M]()
 	if from == 0 || from >= s.current {
@@ -92,8 +92,8 @@ func AddStep[M Message](s *Schema, from uint32, step func(M) (M, error)) {
 	}
 }
 
-// StoredVersion is the version of a message as it is stored. An absent stamp, and a nil
-// message, is version 1 and not stamped.
+// StoredVersion returns the version of a message as it is stored, and whether it is stamped. A
+// message without a stamp, and a nil message, is version 1 and not stamped.
 func StoredVersion(m Message) (version uint32, stamped bool) {
 	if isNil(m) || m.GetStateSchemaVersion() == 0 {
 		return 1, false
@@ -101,8 +101,8 @@ func StoredVersion(m Message) (version uint32, stamped bool) {
 	return m.GetStateSchemaVersion(), true
 }
 
-// Check returns a *FutureError if m is of a version after the current one: this build
-// must neither use nor replace it. A nil message is of no version.
+// Check returns a *FutureError if m is of a newer version than the current one. This build must
+// neither use nor replace such a message. Check accepts a nil message.
 func (s *Schema) Check(m Message) error {
 	if version, _ := StoredVersion(m); version > s.current {
 		return &FutureError{Message: m.ProtoReflect().Descriptor().FullName(), Found: version, Current: s.current}
@@ -110,9 +110,9 @@ func (s *Schema) Check(m Message) error {
 	return nil
 }
 
-// ToCurrent returns m at the current version of s: m itself if it is current or nil,
-// else a new message. On an error, a *FutureError, *GapError or *StepError, it returns
-// the zero M: no half migrated message.
+// ToCurrent returns m at the current version of s: m itself if it is current or nil, and
+// otherwise a new message. On a *FutureError, *GapError or *StepError it returns the zero M, and
+// never a half migrated message.
 func ToCurrent[M Message](s *Schema, m M) (M, error) {
 	var none M
 	if isNil(m) {
@@ -141,7 +141,8 @@ func ToCurrent[M Message](s *Schema, m M) (M, error) {
 	return at.(M), nil
 }
 
-// run is a step that neither panics nor returns nothing.
+// run calls a step, and returns an error if the step panics, returns nil, or changes its
+// argument.
 func run(step func(Message) (Message, error), m Message) (next Message, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -160,8 +161,8 @@ func run(step func(Message) (Message, error), m Message) (next Message, err erro
 	return next, nil
 }
 
-// Gaps returns a *GapError for each step that messages, which may be nil pointers, lack
-// on their way from version 1 to the current one.
+// Gaps returns a *GapError for each step that is missing on the way from version 1 to the current
+// version. messages name the message types; nil pointers suffice.
 func (s *Schema) Gaps(messages ...Message) (gaps []error) {
 	for _, m := range messages {
 		name := m.ProtoReflect().Descriptor().FullName()

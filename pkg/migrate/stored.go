@@ -6,17 +6,17 @@ import (
 )
 
 // Current is the version of this library's stored messages. To raise it: freeze
-// golden/v<Current>, raise it, and add a step for each of Versioned to stored.
+// golden/v<Current>, raise it, and add to stored a step for each message of Versioned.
 const Current uint32 = 1
 
 var stored = New(Current)
 
-// Stored is the schema of this library's stored messages, those of [Versioned].
+// Stored returns the schema of this library's stored messages, which [Versioned] lists.
 func Stored() *Schema { return stored }
 
-// Versioned returns a nil pointer of each stored message that may change its shape with
-// the version. A StateSnapshot has a stamp, too, but is never stored: its parts are
-// exported as they are, each with its own stamp.
+// Versioned returns a nil pointer of each stored message whose shape may change with the version.
+// StateSnapshot is not among them: it has a stamp, but is never stored. Its parts are exported as
+// stored, each with its own stamp.
 func Versioned() []Message {
 	return []Message{
 		(*pb.MemoryBlob)(nil),

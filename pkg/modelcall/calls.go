@@ -19,33 +19,35 @@ import (
 	runtimepb "github.com/beamagents/beamagents-go/proto/beam_agents/runtime/v1"
 )
 
-// ErrTokenBudget says that the responses of an activation have more tokens than its budget. The call
-// that exceeds the budget fails, and so does every call after it.
+// ErrTokenBudget says that the responses of an activation have more tokens than its budget. The
+// call that exceeds the budget fails, and so does every later call.
 var ErrTokenBudget = errors.New("the token budget is exceeded")
 
-// Config is what a runtime knows when an activation begins.
+// Config is what a runtime passes to [Begin].
 type Config struct {
 	Key     []byte
 	Seq     int64
 	Attempt uint32 // how often the activation was resumed
-	// Try returns what is the same for each try of one attempt, and for nothing else.
+	// Try returns bytes that identify the attempt: equal for each try of it, and different for
+	// every other attempt.
 	Try func() []byte
-	// Scope is what separates jobs, and agents, that share a process.
+	// Scope separates the jobs and agents that share a process.
 	Scope string
 
-	// Cache opens the replay cache of the key, at the time of the activation. Its error is the
-	// runtime's: it fails the bundle. Nil is a cache that is empty.
+	// Cache opens the replay cache of the key and sets it to the time of the activation. An error
+	// of it fails the bundle. If Cache is nil, the cache is empty.
 	Cache     func() (*replay.Cache, error)
-	Process   *Process // nil is one that nobody shares
+	Process   *Process // nil: the activation gets its own
 	Hooks     Hooks
 	MaxTokens int64 // 0 is no limit
-	// Elapsed tells how long the activation has been running, in ms. Nil is always 0.
+	// Elapsed returns how long the activation has been running, in ms. If it is nil, that is
+	// always 0.
 	Elapsed func() int64
-	// Ended is the error of a call after the activation.
+	// Ended is the error of calls after the end of the activation.
 	Ended error
 }
 
-// Calls are the model calls of one activation. Several goroutines may use it at once.
+// Calls makes the model calls of one activation. Several goroutines may use it at once.
 type Calls struct {
 	Config
 
@@ -57,16 +59,16 @@ type Calls struct {
 
 	mu       sync.Mutex
 	cache    *replay.Cache
-	slots    map[string]map[uint32]bool // repetitions that are in use, by the key of the first
+	slots    map[string]map[uint32]bool // the repetitions in use, by the cache key of the first one
 	done     []Call
 	misses   []miss
 	arrivals int
 	tokens   int64
-	err      error // of the budget
+	err      error // ErrTokenBudget, once the budget is exceeded
 	stateErr error
 	ended    bool
-	left     Left     // what is counted on the way
-	secrets  []string // each once
+	left     Left     // the counts so far
+	secrets  []string // without duplicates
 }
 
 // Begin starts the model calls of an activation.
@@ -101,39 +103,43 @@ type Call struct {
 	Hit    bool // answered from the replay cache
 	Usage  Usage
 	Server Server
-	// StartMS is when the call began, in ms since the start of the activation, and
-	// DurationMS how long it took.
+	// StartMS is when the call began, in ms since the start of the activation. DurationMS is how
+	// long it took, in ms.
 	StartMS, DurationMS int64
-	// Differs: only the digest of an earlier response was stored, and this response is
-	// another one. Set by [Left.Commit].
+	// Differs reports that the cache holds only the digest of an earlier response, and that this
+	// response has another digest. [Left.Commit] sets it.
 	Differs bool
 
-	record *record // nil for a hit, and for what is not stored
-	number int     // in the order of the requests
+	record *record // nil for a hit and for a response that is not stored
+	number int     // the number of the request, in the order in which they began
 }
 
-// Left is what the model calls of an activation have left.
+// Left is the result of the model calls of an activation.
 type Left struct {
 	Calls []Call // sorted by cache key
-	// NotStored counts responses that could not be stored: too long, or refused by a hook.
+	// NotStored counts responses that could not be stored, because they are too long or a hook
+	// has failed.
 	NotStored int
-	// Broken are the tokens of responses that were cut short, as far as they had told them.
+	// Broken are the token counts of responses that were cut short, as far as they had been
+	// received.
 	Broken []Usage
-	// Evicted counts the stored responses that were evicted for these. Set by [Left.Commit].
+	// Evicted counts the stored responses that were evicted to make room for these. [Left.Commit]
+	// sets it.
 	Evicted int
-	// Diverged says which requests differ from those that an earlier try, or an attempt before
-	// the last suspension, has made in their place, and in what. One text for each.
+	// Diverged has one text for each request that differs from the recorded request in its place.
+	// An earlier try, or an attempt before the last suspension, has recorded it. The text says
+	// where they differ.
 	Diverged []string
-	// Err is ErrTokenBudget, or nil. It fails the activation.
+	// Err is ErrTokenBudget or nil. It fails the activation.
 	Err error
-	// StateErr is the error of Config.Cache, and fails the bundle.
+	// StateErr is the error of Config.Cache. It fails the bundle.
 	StateErr error
-	// Secrets are the credentials that the requests had, the longest first. No text of the
-	// agent may show them.
+	// Secrets are the credentials in the requests, the longest first. Remove them from every text
+	// of the agent.
 	Secrets []string
 }
 
-// End ends the calls: those that are running are cancelled, and none starts.
+// End cancels the running calls and refuses new ones.
 func (c *Calls) End() Left {
 	c.cancel()
 	c.mu.Lock()
@@ -150,13 +156,13 @@ func (c *Calls) End() Left {
 	return c.left
 }
 
-// Commit stores what the calls have left in the cache that [Config].Cache opened, at the
-// time that it has, in the order of the cache keys.
+// Commit stores the responses in the replay cache, in the order of their cache keys. c is the
+// cache that [Config].Cache opened, with the time it was set to.
 func (l *Left) Commit(c *replay.Cache) error {
 	for i := range l.Calls {
 		call := &l.Calls[i]
 		if call.Hit {
-			c.Get(call.Key) // it was used
+			c.Get(call.Key) // marks the entry as used
 			continue
 		}
 		if call.record == nil {
@@ -172,7 +178,7 @@ func (l *Left) Commit(c *replay.Cache) error {
 	return nil
 }
 
-// turn is a call that was admitted: one repetition of a request.
+// turn is a call in progress: the n-th repetition of a request.
 type turn struct {
 	identity
 
@@ -187,7 +193,7 @@ type turn struct {
 	settled bool
 }
 
-// admit lets a request in. Stored is what the cache has of it, nil if it has nothing.
+// admit begins a call. stored is the response in the cache, or nil.
 func (c *Calls) admit(id identity) (t *turn, stored *runtimepb.StoredResponse, err error) {
 	base := id.key(0)
 	c.mu.Lock()
@@ -214,7 +220,7 @@ func (c *Calls) admit(id identity) (t *turn, stored *runtimepb.StoredResponse, e
 	if c.slots[base] == nil {
 		c.slots[base] = map[uint32]bool{}
 	}
-	// A request that failed is no repetition: its retry takes its place.
+	// A request that failed does not count as a repetition: a retry takes its number.
 	var n uint32
 	for c.slots[base][n] {
 		n++
@@ -231,17 +237,17 @@ func (c *Calls) admit(id identity) (t *turn, stored *runtimepb.StoredResponse, e
 	return t, nil, nil
 }
 
-// found is the answer of a call.
+// found is the answer to a call.
 type found struct {
 	response
 
 	usage  Usage
-	record *record // of an earlier try
-	hit    bool    // from the cache
+	record *record // the record of an earlier try, if that is the answer
+	hit    bool    // the answer is from the replay cache
 }
 
-// find returns the answer that the cache has, or an earlier try was given, nil if there is
-// none. It is called without the lock: hooks are the agent's code.
+// find returns the answer from the cache or from an earlier try, or nil. The caller must not hold
+// the lock, because hooks are the agent's code.
 func (t *turn) find(stored *runtimepb.StoredResponse) *found {
 	if stored != nil {
 		if r, err := openRecord(stored, t.calls.Hooks); err == nil {
@@ -259,12 +265,12 @@ func (t *turn) find(stored *runtimepb.StoredResponse) *found {
 	return &found{response: r, usage: storedUsage(rec.message.GetUsage(), t.model), record: rec}
 }
 
-// given is the answer of the model itself.
+// given returns a response of the provider as an answer.
 func (t *turn) given(r response) found {
 	return found{response: r, usage: readUsage(r, t.model)}
 }
 
-// failed gives the repetition back.
+// failed ends a call that failed and frees its repetition number.
 func (t *turn) failed() {
 	c := t.calls
 	c.mu.Lock()
@@ -275,13 +281,14 @@ func (t *turn) failed() {
 	}
 }
 
-// answered is the end of a call that has succeeded. The error is that of the budget.
+// answered ends a call that has succeeded. The error is ErrTokenBudget, or that of an ended
+// activation.
 func (t *turn) answered(f found) error {
 	c, rec := t.calls, f.record
-	asked := !f.hit && rec == nil // the provider
+	asked := !f.hit && rec == nil // the provider has answered
 	if asked && len(f.body) <= MaxResponseBytes {
 		var err error
-		// Without the lock: hooks are the agent's code.
+		// The lock is not held, because hooks are the agent's code.
 		if rec, err = newRecord(f, c.Seq, t.parts(), c.Hooks); err == nil {
 			c.Process.memo.put(c.prefix, c.try, t.key, rec)
 		}
@@ -309,7 +316,7 @@ func (t *turn) answered(f found) error {
 	return c.err
 }
 
-// charge counts tokens. It is called with the lock.
+// charge adds tokens to the budget. The caller holds the lock.
 func (c *Calls) charge(u Usage) {
 	c.tokens += u.Input + u.Output
 	if c.err == nil && c.MaxTokens > 0 && c.tokens > c.MaxTokens {
@@ -317,8 +324,8 @@ func (c *Calls) charge(u Usage) {
 	}
 }
 
-// broke gives the repetition back after a part of the response, whose tokens are charged if
-// the part has told them. The error is that of the budget.
+// broke ends a call whose response was cut short and frees its repetition number. It charges the
+// tokens that the part tells. The error is ErrTokenBudget, or that of an ended activation.
 func (t *turn) broke(part response) error {
 	usage := readUsage(part, t.model)
 	t.failed()
@@ -332,7 +339,7 @@ func (t *turn) broke(part response) error {
 	return c.err
 }
 
-// notStored is the end of a call whose response was passed on and cannot be recorded.
+// notStored ends a call whose response was passed on but cannot be recorded.
 func (t *turn) notStored() error {
 	c := t.calls
 	c.mu.Lock()
@@ -344,8 +351,8 @@ func (t *turn) notStored() error {
 	return c.err
 }
 
-// start waits until a call may be made. The end of the activation is the end of its context
-// and of its place among the calls in flight, whatever the agent and its code still do.
+// start waits until a call may be made. When the activation ends, the context of the call is
+// cancelled and its slot is released, even if the agent's code goes on.
 func (c *Calls) start(ctx context.Context, host string) (_ context.Context, done func(), err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	stopWaiting := context.AfterFunc(c.ctx, cancel)
@@ -363,16 +370,16 @@ func (c *Calls) start(ctx context.Context, host string) (_ context.Context, done
 	return ctx, func() { stop(); end() }, nil
 }
 
-// Request is a model call that is not made over HTTP. Messages, Tools and Params are
-// anything that canonjson takes.
+// Request is a model call that is not made over HTTP. Messages, Tools and Params are values that
+// canonjson takes.
 type Request struct {
 	Model                   string
 	Messages, Tools, Params any
 	Fresh                   bool
 }
 
-// Call returns the recorded response of a request, or calls the model and records what it
-// returns, under the cache key that it returns, too.
+// Call returns the recorded response of a request, or calls model and records what it returns. It
+// also returns the cache key.
 func (c *Calls) Call(ctx context.Context, r Request, model func(context.Context) ([]byte, error)) (body []byte, key string, err error) {
 	id, err := c.scope.identifyCall(r)
 	if err != nil {
@@ -382,7 +389,7 @@ func (c *Calls) Call(ctx context.Context, r Request, model func(context.Context)
 	if err != nil {
 		return nil, "", err
 	}
-	defer t.failed() // also if the model panics
+	defer t.failed() // also if model panics
 	if err := ctx.Err(); err != nil {
 		return nil, "", err
 	}
@@ -400,7 +407,7 @@ func (c *Calls) Call(ctx context.Context, r Request, model func(context.Context)
 	return answer.body, t.key, nil
 }
 
-// ask calls the model when the process may.
+// ask calls model once the process allows it.
 func (c *Calls) ask(ctx context.Context, model func(context.Context) ([]byte, error)) ([]byte, error) {
 	ctx, done, err := c.start(ctx, "")
 	if err != nil {
@@ -410,23 +417,24 @@ func (c *Calls) ask(ctx context.Context, model func(context.Context) ([]byte, er
 	return model(c.Process.lend(ctx))
 }
 
-// Client returns an HTTP client whose requests replay. Several goroutines may use it.
+// Client returns an HTTP client whose requests are recorded and replayed. Several goroutines may
+// use it at once.
 func (c *Calls) Client() *http.Client { return &http.Client{Transport: &transport{c}} }
 
-// miss is a request that neither the cache nor the memo has answered from an earlier attempt.
+// miss is a request that was not answered from the cache or the memo.
 type miss struct {
 	number int
 	parts  []*runtimepb.RequestPart
 }
 
-// Bounds of what is compared and told.
+// Bounds of the comparison.
 const (
 	maxMisses        = 64
 	maxDivergedPaths = 4
 )
 
-// diverged compares the requests that were not answered from what was recorded with those
-// that were recorded and not asked for.
+// diverged compares requests that had no recorded answer with recorded requests that were not
+// made.
 func (c *Calls) diverged() (texts []string) {
 	if len(c.misses) == 0 || c.cache == nil {
 		return nil
@@ -438,7 +446,8 @@ func (c *Calls) diverged() (texts []string) {
 			hits++
 		}
 	}
-	// What an earlier try of this very attempt has asked for, this try must ask for.
+	// An earlier try of the same attempt has made these requests, so this try must make them,
+	// too.
 	var open [][]*runtimepb.RequestPart
 	memo := c.Process.memo.of(c.try)
 	keys := make([]string, 0, len(memo))
@@ -475,8 +484,8 @@ func (c *Calls) diverged() (texts []string) {
 				best, paths = i, differ
 			}
 		}
-		// An agent that goes on from its snapshot asks for something new. One that runs from the
-		// top again has other answers from the cache, or asks for nearly the same.
+		// An agent that continues from its snapshot makes new requests. An agent that starts over
+		// gets other answers from the cache, or makes nearly the same requests.
 		if best < 0 || best >= certain && hits == 0 && len(paths) > 1 {
 			continue
 		}
@@ -489,7 +498,7 @@ func (c *Calls) diverged() (texts []string) {
 	return texts
 }
 
-// differences are the paths at which two requests differ, nil where the second one only adds
+// differences returns the paths at which two requests differ, or nil if the second one only adds
 // to the first.
 func differences(recorded, asked []*runtimepb.RequestPart) (paths []string) {
 	digests := map[string]uint32{}

@@ -68,7 +68,7 @@ func TestReplayedBytes(t *testing.T) {
 	}
 }
 
-// The end of a connection is no sign that a body is whole.
+// The end of a connection does not show that a body is complete.
 func TestBodyThatTheConnectionEnds(t *testing.T) {
 	b := newBench(t, func(_ int64, w http.ResponseWriter, _ *http.Request) {
 		conn, _, err := w.(http.Hijacker).Hijack()

@@ -19,33 +19,31 @@ const (
 	MaxMemoEntries = 4096
 )
 
-// MaxPause bounds how long a Retry-After stops the calls to a host.
+// MaxPause bounds the pause of a host, whatever its Retry-After says.
 const MaxPause = time.Minute
 
-// defaultPause is how long a host that has too much to do is left alone if it does not say
-// for how long.
+// defaultPause is the pause of a host that is overloaded and does not say for how long.
 const defaultPause = time.Second
 
-// Options are what the calls of a process share.
+// Options are the options of a [Process].
 type Options struct {
-	MaxCalls  int               // in flight at once; 0 is DefaultMaxCalls
-	NoMemo    bool              // remember nothing between activations
-	Transport http.RoundTripper // nil is a transport of this package
+	MaxCalls  int               // bound of the calls in flight; 0 is DefaultMaxCalls
+	NoMemo    bool              // turns the memo of responses off
+	Transport http.RoundTripper // nil: a transport of this package
 }
 
-// Process is what the model calls of all activations of an agent in a worker process share:
-// the transport, the bound on calls in flight, the pauses that hosts have asked for, and
-// the memo of responses.
+// Process is the state that the model calls of an agent share in a worker process: the transport,
+// the bound on calls in flight, the pauses that hosts have asked for, and the memo of responses.
 type Process struct {
 	transport http.RoundTripper
 	slots     chan struct{}
-	memo      *memo // nil without one
+	memo      *memo // nil if it is off
 
 	mu     sync.Mutex
-	paused map[string]time.Time // until when, by host
+	paused map[string]time.Time // the end of the pause, by host
 }
 
-// NewProcess returns what an agent needs in a worker process.
+// NewProcess returns a Process. Create one for each agent in a worker process.
 func NewProcess(o Options) *Process {
 	p := &Process{transport: o.Transport, paused: map[string]time.Time{}}
 	if p.transport == nil {
@@ -61,8 +59,9 @@ func NewProcess(o Options) *Process {
 	return p
 }
 
-// defaultTransport is one for all agents of the process that bring none: the settings of
-// http.DefaultTransport, with as many idle connections to a host as there may be calls.
+// defaultTransport is the transport of all agents in the process that bring none. It has the
+// settings of http.DefaultTransport, but keeps as many idle connections to a host as there may be
+// calls.
 var defaultTransport = sync.OnceValue(func() http.RoundTripper {
 	t, ok := http.DefaultTransport.(*http.Transport)
 	if !ok {
@@ -73,17 +72,17 @@ var defaultTransport = sync.OnceValue(func() http.RoundTripper {
 	return t
 })
 
-// lentKey is the key of the slot of a call, which calls within it may take.
+// lentKey is the context key of the slot of a call. Calls within that call may use the slot.
 type lentKey struct{ process *Process }
 
-// lend returns a context whose calls may take the slot of the call that they are part of.
+// lend returns a context whose calls may use the slot of the current call.
 func (p *Process) lend(ctx context.Context) context.Context {
 	return context.WithValue(ctx, lentKey{p}, make(chan struct{}, 1))
 }
 
-// acquire waits until a call to host may be made. The caller releases it.
+// acquire waits until a call to host may be made. The caller must call release.
 func (p *Process) acquire(ctx context.Context, host string) (release func(), err error) {
-	lent, _ := ctx.Value(lentKey{p}).(chan struct{}) // nil is never ready
+	lent, _ := ctx.Value(lentKey{p}).(chan struct{}) // if it is nil, its case below is never chosen
 	for {
 		if err := p.waitFor(ctx, host); err != nil {
 			return nil, err
@@ -99,7 +98,7 @@ func (p *Process) acquire(ctx context.Context, host string) (release func(), err
 		if p.pause(host) <= 0 {
 			return func() { <-taken }, nil
 		}
-		<-taken // paused in the meantime: the others must not wait for us
+		<-taken // the host was paused meanwhile: free the slot for calls to other hosts
 	}
 }
 
@@ -119,7 +118,7 @@ func (p *Process) waitFor(ctx context.Context, host string) error {
 	}
 }
 
-// pause is how long the host must be left alone.
+// pause returns how much longer the host must not be called.
 func (p *Process) pause(host string) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -134,11 +133,11 @@ func (p *Process) pause(host string) time.Duration {
 	return d
 }
 
-// statusOverloaded is what some providers answer when they have too much to do.
+// statusOverloaded is the status with which some providers say that they are overloaded.
 const statusOverloaded = 529
 
-// heed stops the calls to a host that asks for it.
-func (p *Process) heed(host string, resp *http.Response) {
+// pauseIfAsked pauses the host if its response asks for it.
+func (p *Process) pauseIfAsked(host string, resp *http.Response) {
 	asked, given := retryAfter(resp.Header)
 	switch resp.StatusCode {
 	case http.StatusTooManyRequests, statusOverloaded:
@@ -160,7 +159,7 @@ func (p *Process) heed(host string, resp *http.Response) {
 	}
 }
 
-// retryAfter reads Retry-After, and retry-after-ms, which some providers add.
+// retryAfter reads Retry-After, or retry-after-ms, which some providers send.
 func retryAfter(h http.Header) (time.Duration, bool) {
 	for _, form := range []struct {
 		name string
@@ -176,12 +175,12 @@ func retryAfter(h http.Header) (time.Duration, bool) {
 	return 0, false
 }
 
-// memo remembers responses between the tries of an activation. It evicts the least recently
-// used.
+// memo remembers responses between the tries of an activation. It evicts the least recently used
+// ones.
 type memo struct {
 	mu      sync.Mutex
 	entries map[string]*list.Element
-	order   list.List                  // of *memoEntry, the least recently used first
+	order   list.List                  // of *memoEntry, least recently used first
 	tries   map[string]map[string]bool // the keys of entries, by try
 	bytes   int
 }
@@ -210,7 +209,7 @@ func (m *memo) get(key string) *record {
 	return e.Value.(*memoEntry).record
 }
 
-// put remembers what a try has left.
+// put remembers a response of a try.
 func (m *memo) put(prefix, try, cacheKey string, rec *record) {
 	if m == nil {
 		return
@@ -245,7 +244,7 @@ func (m *memo) remove(e *list.Element) {
 	}
 }
 
-// of returns what earlier tries of the same activation have left, by cache key.
+// of returns the responses that earlier tries of the same attempt have left, by cache key.
 func (m *memo) of(try string) map[string]*record {
 	if m == nil {
 		return nil

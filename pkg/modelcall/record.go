@@ -18,11 +18,11 @@ import (
 	runtimepb "github.com/beamagents/beamagents-go/proto/beam_agents/runtime/v1"
 )
 
-// MaxResponseBytes bounds the body of a response that is recorded, in bytes. A longer one
-// reaches the agent and is not recorded.
+// MaxResponseBytes bounds the body of a recorded response, in bytes. A longer response reaches
+// the agent but is not recorded.
 const MaxResponseBytes = 4 << 20
 
-// minDeflate is the length of the shortest body that is compressed.
+// minDeflate is the smallest body that is compressed, in bytes.
 const minDeflate = 256
 
 const maxHeaderValue = 1024
@@ -30,17 +30,18 @@ const maxHeaderValue = 1024
 // storedHeaders are the response headers that are stored.
 var storedHeaders = []string{"Apim-Request-Id", "Content-Encoding", "Content-Type", "Request-Id", "X-Amzn-Requestid", "X-Request-Id"}
 
-// Hooks are what an agent may do to responses before they are stored. Each may be nil; an
-// error or a panic of one leaves the response unrecorded, or makes the call again.
+// Hooks are the agent's functions for responses that are stored. Each may be nil. If Redact or
+// Seal fails or panics, the response is not recorded. If Open fails or panics, the call is made
+// again.
 type Hooks struct {
 	Redact func(body []byte) ([]byte, error)
 	Seal   func(plain []byte) ([]byte, error)
 	Open   func(sealed []byte) ([]byte, error)
 }
 
-// response is what a model has answered.
+// response is the response of a model.
 type response struct {
-	status int // 0: not over HTTP
+	status int // 0 if the call was not made over HTTP
 	header http.Header
 	body   []byte
 }
@@ -49,7 +50,7 @@ type response struct {
 type record struct {
 	message *runtimepb.StoredResponse
 	encoded []byte
-	content [sha256.Size]byte // of the body, for the comparison of what is too large to keep
+	content [sha256.Size]byte // digest of the body, to compare a response that was too large to keep
 }
 
 func newRecord(r found, seq int64, parts []*runtimepb.RequestPart, hooks Hooks) (*record, error) {
@@ -92,7 +93,7 @@ func newRecord(r found, seq int64, parts []*runtimepb.RequestPart, hooks Hooks) 
 
 var errUnreadable = errors.New("modelcall: a stored response cannot be read")
 
-// openRecord returns the response of a record.
+// openRecord returns the response in a record.
 func openRecord(m *runtimepb.StoredResponse, hooks Hooks) (response, error) {
 	body := m.GetBody()
 	if m.GetSealed() {
@@ -114,7 +115,7 @@ func openRecord(m *runtimepb.StoredResponse, hooks Hooks) (response, error) {
 		return response{}, fmt.Errorf("%w: it has %d bytes, not %d", errUnreadable, len(body), m.GetBodyBytes())
 	}
 	if !m.GetDeflated() {
-		body = bytes.Clone(body) // it is the record's
+		body = bytes.Clone(body) // the original belongs to the record
 	}
 	r := response{status: int(m.GetStatus()), header: http.Header{}, body: body}
 	for _, h := range m.GetHeaders() {
@@ -132,9 +133,9 @@ func (r response) http(req *http.Request) *http.Response {
 	}
 }
 
-// deflaters are writers to use again: a new one has more than half a megabyte of tables.
+// deflaters reuses writers, because a new one allocates more than half a megabyte of tables.
 var deflaters = sync.Pool{New: func() any {
-	w, _ := flate.NewWriter(nil, flate.DefaultCompression) // the level is a valid one
+	w, _ := flate.NewWriter(nil, flate.DefaultCompression) // fails only for an invalid level
 	return w
 }}
 
@@ -142,7 +143,7 @@ func deflate(body []byte) []byte {
 	var buf bytes.Buffer
 	w := deflaters.Get().(*flate.Writer) //nolint:forcetypeassert // New makes no other
 	w.Reset(&buf)
-	_, _ = w.Write(body) // to memory
+	_, _ = w.Write(body) // writes to memory do not fail
 	_ = w.Close()
 	deflaters.Put(w)
 	return buf.Bytes()
@@ -150,7 +151,7 @@ func deflate(body []byte) []byte {
 
 func inflate(short []byte, size int64) ([]byte, error) {
 	if size < 0 || size > MaxResponseBytes {
-		return nil, fmt.Errorf("%w: it says that it has %d bytes", errUnreadable, size)
+		return nil, fmt.Errorf("%w: its size is %d bytes, which is out of range", errUnreadable, size)
 	}
 	buf := bytes.NewBuffer(make([]byte, 0, size+bytes.MinRead))
 	if _, err := buf.ReadFrom(io.LimitReader(flate.NewReader(bytes.NewReader(short)), size+1)); err != nil {
@@ -159,7 +160,7 @@ func inflate(short []byte, size int64) ([]byte, error) {
 	return buf.Bytes(), nil
 }
 
-// call calls a hook with a copy, since the hook is the user's code.
+// call calls a hook with a copy of b, because the hook is the user's code.
 func call(hook func([]byte) ([]byte, error), b []byte) (out []byte, err error) {
 	defer func() {
 		if p := recover(); p != nil {

@@ -21,31 +21,32 @@ import (
 // maxParts bounds the parts of a request that are stored with its response.
 const maxParts = 64
 
-// identity is what makes two requests of a key and an activation the same.
+// identity says which requests of a key and an activation are equal.
 type identity struct {
 	// key returns the cache key of the n-th repetition.
 	key func(n uint32) string
-	// parts are what the request is made of, for a comparison.
+	// parts returns digests of the parts of the request, with which two requests are compared.
 	parts func() []*runtimepb.RequestPart
 	fresh bool
-	model string // that the request asks for
+	model string // the model that the request asks for
 }
 
-// scope is what all requests of an activation share.
+// scope is what all requests of an activation have in common.
 type scope struct {
 	entityKey []byte
 	seq       int64
 	attempt   uint32
 }
 
-// headerNames are the request headers that belong to a request's identity, in order.
+// headerNames are the request headers that are part of the identity, in order.
 var headerNames = []string{"accept", "anthropic-beta", "anthropic-version", "content-type", "openai-beta"}
 
-// secretParameters are the members of a query that hold a credential.
+// secretParameters are the query parameters that hold a credential and are not part of the
+// identity.
 var secretParameters = []string{"access_token", "api_key", "key"}
 
-// isSecretParameter reports whether no text may show the value of a member of a query. More
-// names than in secretParameters: those change what the request asks for, or may.
+// isSecretParameter reports whether the value of a query parameter must not be shown in texts. It
+// knows more names than secretParameters: those others may change what the request asks for.
 func isSecretParameter(name string) bool {
 	return slices.Contains([]string{
 		"access_token", "api-key", "api_key", "apikey", "key", "sig", "signature", "token", "x-amz-credential", "x-amz-signature",
@@ -111,18 +112,18 @@ func (s scope) identify(r *http.Request, body []byte, fresh bool) (identity, err
 	return id, nil
 }
 
-// identifyCall returns the identity of a call that is not made over HTTP, whose keys are
-// those that programs in other languages compute.
+// identifyCall returns the identity of a call that is not made over HTTP. Programs in other
+// languages compute the same cache keys.
 func (s scope) identifyCall(r Request) (identity, error) {
 	request := intent.CacheRequest{
 		EntityKey: s.entityKey, Seq: s.seq, Model: r.Model, Messages: r.Messages, Tools: r.Tools, Params: r.Params,
 		Fresh: r.Fresh, Attempt: s.attempt,
 	}
-	// What the request refers to may change later on, and it is hashed more than once.
+	// Copies, because the caller may change these values, and they are hashed more than once.
 	for _, v := range []*any{&request.Messages, &request.Tools, &request.Params} {
 		text, err := canonjson.Marshal(*v)
 		if err != nil {
-			return identity{}, fmt.Errorf("modelcall: a request that has no canonical JSON: %w", err)
+			return identity{}, fmt.Errorf("modelcall: the request cannot be encoded as canonical JSON: %w", err)
 		}
 		*v = json.RawMessage(text)
 	}
@@ -132,7 +133,7 @@ func (s scope) identifyCall(r Request) (identity, error) {
 	id := identity{fresh: r.Fresh, model: r.Model, key: func(n uint32) string {
 		repeated := request
 		repeated.Repeat = n
-		key, _ := intent.CacheKey(repeated) // it has worked above
+		key, _ := intent.CacheKey(repeated) // the same request was encoded above
 		return key
 	}}
 	id.parts = func() []*runtimepb.RequestPart {
@@ -144,7 +145,7 @@ func (s scope) identifyCall(r Request) (identity, error) {
 	return id, nil
 }
 
-// publicURL is an URL without its credentials.
+// publicURL returns a URL without its credentials.
 func publicURL(u *url.URL) string {
 	public := *u
 	public.User, public.Fragment, public.RawFragment = nil, "", ""
@@ -161,10 +162,11 @@ func publicURL(u *url.URL) string {
 	return strings.ToValidUTF8(public.String(), "\ufffd")
 }
 
-// canonicalBody is a body as canonical JSON, or as the JSON text of its hash.
+// canonicalBody returns a body as canonical JSON, or its hash as a JSON string if the body is not
+// JSON.
 func canonicalBody(body []byte) (text []byte, isJSON bool) {
 	if len(body) > 0 {
-		// Inside of one object.
+		// The body becomes a member of an object, so its depth starts at 1.
 		var buf bytes.Buffer
 		if err := canonjson.WriteNested(&buf, json.RawMessage(body), 1); err == nil {
 			return buf.Bytes(), true
@@ -190,8 +192,8 @@ func part(path string, text []byte) *runtimepb.RequestPart {
 	return &runtimepb.RequestPart{Path: path, Digest: binary.LittleEndian.Uint32(sum[:4])}
 }
 
-// bodyParts are the members of an object, and the elements of the arrays in it, or the text
-// as a whole.
+// bodyParts returns the parts of a body: the members of an object and the elements of the arrays
+// in it, or else the text as a whole.
 func bodyParts(path string, text []byte) []*runtimepb.RequestPart {
 	var members map[string]json.RawMessage
 	if json.Unmarshal(text, &members) != nil || len(members) == 0 {
@@ -219,10 +221,10 @@ func elementParts(path string, text []byte) []*runtimepb.RequestPart {
 	return parts
 }
 
-// freshPart marks a request that is never answered after a resume.
+// freshPart marks a request that is not answered from the cache after a resume.
 const freshPart = "attempt"
 
-// bounded sorts parts and keeps the first of them.
+// bounded sorts parts and keeps the first maxParts of them.
 func bounded(parts []*runtimepb.RequestPart, fresh bool) []*runtimepb.RequestPart {
 	slices.SortStableFunc(parts, func(a, b *runtimepb.RequestPart) int { return strings.Compare(a.GetPath(), b.GetPath()) })
 	parts = parts[:min(len(parts), maxParts-1)]

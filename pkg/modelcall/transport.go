@@ -15,22 +15,22 @@ import (
 	"sync"
 )
 
-// MaxRequestBytes bounds the body of a request that is recorded, in bytes. A longer one
-// reaches the provider, and its response is not recorded.
+// MaxRequestBytes bounds the body of a recorded request, in bytes. A longer request reaches the
+// provider, but its response is not recorded.
 const MaxRequestBytes = 32 << 20
 
 type freshKey struct{}
 
-// WithFresh returns a context whose requests have answers of their own after each resume.
+// WithFresh returns a context whose requests get a new answer after each resume.
 func WithFresh(ctx context.Context) context.Context { return context.WithValue(ctx, freshKey{}, true) }
 
 func isFresh(ctx context.Context) bool { return ctx.Value(freshKey{}) != nil }
 
-// transport is the transport of the client of an activation.
+// transport is the http.RoundTripper of an activation's client.
 type transport struct{ calls *Calls }
 
-// RoundTrip returns the recorded response of a request, or makes the request and records
-// the response while it is read.
+// RoundTrip returns the recorded response of a request, or makes the request and records the
+// response while it is read.
 func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	c := t.calls
 	c.noteSecrets(req)
@@ -51,7 +51,7 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	recorded := false
 	defer func() {
-		if !recorded { // also if the transport, which may be the agent's, panics
+		if !recorded { // also if the transport panics, which may be the agent's code
 			turn.failed()
 		}
 	}()
@@ -77,7 +77,7 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// unrecorded makes a request that is not recorded.
+// unrecorded makes a request without recording it.
 func (c *Calls) unrecorded(req *http.Request, body []byte, rest io.ReadCloser) (*http.Response, error) {
 	c.mu.Lock()
 	err := c.err
@@ -94,8 +94,8 @@ func (c *Calls) unrecorded(req *http.Request, body []byte, rest io.ReadCloser) (
 	return c.send(req, body, rest)
 }
 
-// send makes a request when the process may. The call is in flight until its body is read
-// or closed. Rest is what follows body, if it is not nil.
+// send makes a request once the process allows it. The call is in flight until its body is read
+// to the end or closed. rest, if not nil, follows body.
 func (c *Calls) send(req *http.Request, body []byte, rest io.ReadCloser) (*http.Response, error) {
 	host := req.URL.Host
 	ctx, release, err := c.start(req.Context(), host)
@@ -120,7 +120,7 @@ func (c *Calls) send(req *http.Request, body []byte, rest io.ReadCloser) (*http.
 	}
 	completed := false
 	defer func() {
-		if !completed { // the transport, which may be the agent's, has failed or panicked
+		if !completed { // the transport has failed or panicked; it may be the agent's code
 			release()
 		}
 	}()
@@ -129,14 +129,14 @@ func (c *Calls) send(req *http.Request, body []byte, rest io.ReadCloser) (*http.
 		return nil, c.endedOr(err)
 	}
 	completed = true
-	c.Process.heed(host, resp)
+	c.Process.pauseIfAsked(host, resp)
 	c.noteLocation(resp.Header.Get("Location"))
 	resp.Request = req
 	resp.Body = &released{resp.Body, release}
 	return resp, nil
 }
 
-// endedOr is the error of a call, which is that of the activation if it has ended.
+// endedOr returns the error of a call: that of the ended activation, or else err.
 func (c *Calls) endedOr(err error) error {
 	if c.ctx.Err() != nil {
 		return c.Ended
@@ -144,8 +144,8 @@ func (c *Calls) endedOr(err error) error {
 	return err
 }
 
-// readBody reads the body of a request, and closes it unless it is too long: then rest is
-// what is left of it.
+// readBody reads the body of a request and closes it. If the body is too long, it stays open, and
+// rest is the unread part.
 func readBody(req *http.Request) (body []byte, rest io.ReadCloser, err error) {
 	if req.Body == nil || req.Body == http.NoBody {
 		return nil, nil, nil
@@ -157,14 +157,14 @@ func readBody(req *http.Request) (body []byte, rest io.ReadCloser, err error) {
 	return body, nil, errors.Join(err, req.Body.Close())
 }
 
-// released is a body whose end releases the slot of its call.
+// released is a body that releases the slot of its call when it ends.
 type released struct {
 	io.ReadCloser
 
 	release func()
 }
 
-// Read reads the body.
+// Read reads the body and releases the slot at its end.
 func (b *released) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	if err != nil {
@@ -173,13 +173,13 @@ func (b *released) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Close closes the body.
+// Close closes the body and releases the slot.
 func (b *released) Close() error {
 	defer b.release()
 	return b.ReadCloser.Close()
 }
 
-// recorder is a body that is recorded while it is read.
+// recorder is a response body that is recorded while it is read.
 type recorder struct {
 	body io.ReadCloser
 	resp *http.Response
@@ -187,12 +187,12 @@ type recorder struct {
 
 	mu   sync.Mutex
 	buf  []byte
-	long bool // more than is recorded
-	over bool // the end was seen
+	long bool // the body is longer than what is recorded
+	over bool // the call has ended
 	err  error
 }
 
-// Read reads the body.
+// Read reads the body and records it.
 func (r *recorder) Read(p []byte) (int, error) {
 	n, err := r.body.Read(p)
 	r.mu.Lock()
@@ -220,7 +220,7 @@ func (r *recorder) Read(p []byte) (int, error) {
 	return n, r.turn.calls.endedOr(err)
 }
 
-// Close closes the body. A body that was read as far as its content goes is recorded.
+// Close closes the body. The response is recorded if its content was read completely.
 func (r *recorder) Close() error {
 	err := r.body.Close()
 	r.mu.Lock()
@@ -228,7 +228,7 @@ func (r *recorder) Close() error {
 	return errors.Join(r.end(false), err)
 }
 
-// end is the end of reading.
+// end ends the call: complete and short enough, the response is recorded.
 func (r *recorder) end(atEOF bool) error {
 	if r.over {
 		return r.err
@@ -247,12 +247,12 @@ func (r *recorder) end(atEOF bool) error {
 	return r.err
 }
 
-// part is what was read of the response.
+// part returns the part of the response that was read.
 func (r *recorder) part() response {
 	return response{status: r.resp.StatusCode, header: r.resp.Header, body: r.buf}
 }
 
-// complete returns the body that was read, if all of it was.
+// complete returns the body and whether all of it was read.
 func (r *recorder) complete(atEOF bool) (body []byte, complete bool) {
 	length := r.resp.ContentLength
 	switch whole := atEOF && marksItsEnd(r.resp) || int64(len(r.buf)) == length; {
@@ -266,7 +266,8 @@ func (r *recorder) complete(atEOF bool) (body []byte, complete bool) {
 		if whole {
 			return r.buf, len(r.buf) == 0 || json.Valid(r.buf)
 		}
-		// A decoder stops at the end of the value. A number does not show its end.
+		// A JSON decoder stops reading at the end of the value, before the end of the body. Only
+		// a number does not show where it ends.
 		value := bytes.TrimRight(r.buf, " \t\r\n")
 		if !atEOF {
 			body = value
@@ -279,8 +280,8 @@ func (r *recorder) complete(atEOF bool) (body []byte, complete bool) {
 	}
 }
 
-// marksItsEnd reports whether a body that is cut short is not taken for a whole one. That of
-// HTTP/1 without a length and without chunks ends where the connection does.
+// marksItsEnd reports whether a body that is cut short can be told from a whole one. A body of
+// HTTP/1 without a length and without chunks ends wherever the connection does.
 func marksItsEnd(resp *http.Response) bool {
 	return resp.ProtoMajor != 1 || resp.ContentLength >= 0 || resp.Uncompressed || slices.Contains(resp.TransferEncoding, "chunked")
 }
@@ -300,19 +301,19 @@ func isJSON(h http.Header) bool {
 	return t == "application/json" || strings.HasSuffix(t, "+json")
 }
 
-// secretHeaders are the request headers that hold a credential.
+// secretHeaders are the request headers that hold credentials.
 var secretHeaders = []string{
 	"Authorization", "Proxy-Authorization", "Cookie", "X-Api-Key", "Api-Key", "X-Goog-Api-Key", "X-Amz-Security-Token",
 	"Ocp-Apim-Subscription-Key",
 }
 
-// minSecret is the length of the shortest text that is taken for a credential.
+// minSecret is the length of the shortest text that counts as a credential.
 const minSecret = 4
 
-// maxSecrets bounds the credentials of an activation that are remembered.
+// maxSecrets bounds the credentials that are remembered for an activation.
 const maxSecrets = 256
 
-// noteSecrets remembers the credentials of a request, so that no text shows them.
+// noteSecrets remembers the credentials of a request, so that they can be removed from texts.
 func (c *Calls) noteSecrets(req *http.Request) {
 	var found []string
 	for _, name := range secretHeaders {
@@ -334,7 +335,8 @@ func (c *Calls) noteSecrets(req *http.Request) {
 	c.note(found)
 }
 
-// noteLocation remembers the credentials of a redirect, whose address may be in an error.
+// noteLocation remembers the credentials in the address of a redirect, because an error may show
+// the address.
 func (c *Calls) noteLocation(location string) {
 	if location == "" {
 		return
@@ -351,7 +353,7 @@ func (c *Calls) noteLocation(location string) {
 	c.note(found)
 }
 
-// secretsOfQuery are the credentials in a query, as they stand there and decoded.
+// secretsOfQuery returns the credentials in a query, in encoded and in decoded form.
 func secretsOfQuery(query string) (found []string) {
 	for member := range strings.SplitSeq(query, "&") {
 		name, value, _ := strings.Cut(member, "=")
@@ -369,7 +371,8 @@ func secretsOfQuery(query string) (found []string) {
 	return found
 }
 
-// secretsOfUser are a password, or a name that stands for one, as it is and as an URL has it.
+// secretsOfUser returns a password, or a user name that is a credential, as it is and in its
+// encoded form.
 func secretsOfUser(s string) []string {
 	return []string{s, url.User(s).String()}
 }

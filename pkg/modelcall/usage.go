@@ -11,24 +11,26 @@ import (
 	runtimepb "github.com/beamagents/beamagents-go/proto/beam_agents/runtime/v1"
 )
 
-// Usage is what a response says of itself, as far as it is one of these APIs: chat
-// completions and responses of OpenAI, messages of Anthropic. It is zero for others.
+// Usage is what a response says about the provider, the model and the tokens. It is read from
+// chat completions and responses of OpenAI and from messages of Anthropic. For other APIs it is
+// zero, except for RequestModel.
 type Usage struct {
-	Provider      string // openai or anthropic: whose API it is
-	RequestModel  string // also for other APIs, if the request has a member model
+	Provider      string // the API: openai or anthropic
+	RequestModel  string // set for all APIs, if the request has a member model
 	ResponseModel string
 	ResponseID    string
 	FinishReasons []string
-	// Known: the response tells its tokens.
+	// Known reports whether the response has token counts.
 	Known bool
-	// Tokens. Input includes those that were read from the provider's cache or written to it.
+	// Token counts. Input includes the tokens that were read from the provider's cache or written
+	// to it.
 	Input, Output, CacheRead, CacheCreation int64
 }
 
 // maxText bounds the texts of a response that become attributes.
 const maxText = 256
 
-// answer is what the APIs have in common, and what tells them apart.
+// answer has the members that the APIs have in common, and those that distinguish them.
 type answer struct {
 	Object  string `json:"object"`
 	Type    string `json:"type"`
@@ -44,7 +46,7 @@ type answer struct {
 		Reason string `json:"reason"`
 	} `json:"incomplete_details"`
 
-	// Of the events of a stream.
+	// Members of the events of a stream.
 	Message  *answer `json:"message"`
 	Response *answer `json:"response"`
 	Delta    struct {
@@ -70,7 +72,7 @@ type tokens struct {
 	CacheCreation int64 `json:"cache_creation_input_tokens"`
 }
 
-// readUsage reads what a response says of itself.
+// readUsage reads the usage of a response.
 func readUsage(r response, requestModel string) Usage {
 	u := Usage{RequestModel: clip(requestModel)}
 	switch {
@@ -94,7 +96,7 @@ func readUsage(r response, requestModel string) Usage {
 	return u
 }
 
-// stored is what a record keeps of a usage, nil if there is nothing.
+// stored returns the usage for a record, or nil if it is empty.
 func (u Usage) stored() *runtimepb.StoredUsage {
 	if u.Provider == "" {
 		return nil
@@ -113,14 +115,14 @@ func storedUsage(m *runtimepb.StoredUsage, requestModel string) Usage {
 	}
 }
 
-// decode reports whether a text is a JSON object of a known form, or nearly: a member of
-// another type is left out.
+// decode reports whether a text is a JSON object of a known form. A member of another type is
+// ignored.
 func decode(text []byte, a *answer) bool {
 	if len(text) == 0 || text[0] != '{' && !bytes.HasPrefix(bytes.TrimLeft(text, " \t\r\n"), []byte("{")) {
 		return false
 	}
 	err := json.Unmarshal(text, a)
-	_, otherType := err.(*json.UnmarshalTypeError) //nolint:errorlint // it is returned as it is
+	_, otherType := err.(*json.UnmarshalTypeError) //nolint:errorlint // json returns it unwrapped
 	return err == nil || otherType
 }
 
@@ -145,7 +147,7 @@ func (u *Usage) whole(a *answer) {
 	u.count(a.Usage)
 }
 
-// event reads an event of a stream.
+// event reads one event of a stream.
 func (u *Usage) event(e *answer) {
 	switch {
 	case e.Object == "chat.completion.chunk":
@@ -167,7 +169,7 @@ func (u *Usage) event(e *answer) {
 		u.count(e.Message.Usage)
 	case e.Type == "message_delta":
 		u.finish(e.Delta.StopReason)
-		if e.Usage != nil { // cumulative; older servers send the output alone
+		if e.Usage != nil { // cumulative; older servers send only the output tokens
 			if e.Usage.Input == nil {
 				u.Output = max(e.Usage.Output, 0)
 			} else {
@@ -193,7 +195,7 @@ func (u *Usage) finish(reason string) {
 	}
 }
 
-// count takes the tokens of a response, which replace earlier ones of a stream.
+// count sets the token counts. In a stream, later counts replace earlier ones.
 func (u *Usage) count(t *tokens) {
 	if t == nil || t.Prompt == nil && t.Input == nil {
 		return
@@ -206,13 +208,13 @@ func (u *Usage) count(t *tokens) {
 	u.Input, u.Output = bound(*t.Input), bound(t.Output)
 	u.CacheRead, u.CacheCreation = bound(t.InputDetails.Cached), 0
 	if u.Provider == "anthropic" {
-		// Its input tokens are those that no cache had a part in.
+		// Anthropic's input tokens exclude cached ones, so add them.
 		u.CacheRead, u.CacheCreation = bound(t.CacheRead), bound(t.CacheCreation)
 		u.Input += u.CacheRead + u.CacheCreation
 	}
 }
 
-// bound keeps a number of tokens in a range whose sums are no overflow.
+// bound limits a number of tokens, so that sums do not overflow.
 func bound(n int64) int64 { return min(max(n, 0), 1<<40) }
 
 func cmpOr(a, b string) string {
@@ -229,8 +231,8 @@ func clip(s string) string {
 	return strings.ToValidUTF8(s, "\ufffd")
 }
 
-// tells reports whether an event may say more than a piece of the text. It is quick: a
-// stream has thousands of these.
+// tells reports whether an event may hold more than a piece of the text. It must be fast, because
+// a stream has thousands of such events.
 func tells(data []byte) bool {
 	for _, mark := range []string{`"message_`, `"response.c`, `"response.incomplete"`, `"response.failed"`, `"error"`} {
 		if bytes.Contains(data, []byte(mark)) {
@@ -245,8 +247,8 @@ func tells(data []byte) bool {
 	return false
 }
 
-// events calls f with the data of each event of a stream, and where the event ends, until f
-// returns false. An event that is not ended by an empty line is left out.
+// events calls f with the data of each event of a stream and the offset where the event ends,
+// until f returns false. It ignores a last event that is not ended by an empty line.
 func events(stream []byte, f func(end int, data []byte) bool) {
 	var data []byte
 	for at := 0; at < len(stream); {
@@ -274,9 +276,9 @@ func events(stream []byte, f func(end int, data []byte) bool) {
 	}
 }
 
-// completeStream returns what a stream has up to its end. A stream of a known API has an
-// event that says so, and is complete with it alone: a connection that is closed is no
-// sign. A stream that tells of an error is not complete.
+// completeStream returns a stream up to its end, and whether it is complete. A stream of a known
+// API is complete only with the event that ends it, because a closed connection does not show it.
+// A stream with an error event is incomplete.
 func completeStream(stream []byte, atEOF bool) ([]byte, bool) {
 	var known, finished, failed bool
 	last, first := 0, true
@@ -312,14 +314,14 @@ func completeStream(stream []byte, atEOF bool) ([]byte, bool) {
 	case last > 0:
 		return stream[:last], true
 	case known:
-		return stream, atEOF && finished // servers that send no [DONE]
+		return stream, atEOF && finished // some servers do not send [DONE]
 	}
-	// One that ends within an event was cut short, also within its first.
+	// A stream that ends within an event was cut short.
 	whole := bytes.HasSuffix(stream, []byte("\n\n")) || bytes.HasSuffix(stream, []byte("\r\n\r\n"))
 	return stream, atEOF && whole
 }
 
-// Server is where a request was sent to.
+// Server is the server of a request.
 type Server struct {
 	Address string
 	Port    int
@@ -338,8 +340,8 @@ func serverOf(u *url.URL) Server {
 	return s
 }
 
-// providers are those that speak OpenAI's API at hosts of their own, as the conventions
-// name them.
+// providers are the hosts of other providers that speak OpenAI's API, with their names in the
+// OpenTelemetry conventions.
 var providers = []struct{ host, name string }{
 	{"openai.azure.com", "azure.ai.openai"},
 	{"api.deepseek.com", "deepseek"},
@@ -349,7 +351,7 @@ var providers = []struct{ host, name string }{
 	{"api.x.ai", "x_ai"},
 }
 
-// Attributes are the attributes of the trace event of a call, by the conventions for
+// Attributes returns the attributes for the trace event of a call, by the conventions for
 // generative AI of OpenTelemetry 1.41.
 func (c Call) Attributes() map[string]string {
 	u := c.Usage

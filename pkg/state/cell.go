@@ -11,7 +11,7 @@ import (
 	"github.com/beamagents/beamagents-go/pkg/migrate"
 )
 
-// The ids of the cells, in running jobs for ever.
+// The ids of the cells. Running jobs know them, so they never change.
 const (
 	memoryID       = "memory"
 	replayCacheID  = "llm_cache"
@@ -21,22 +21,23 @@ const (
 	ttlID          = "ttl"
 )
 
-// Cell is one of the cells of this package that hold messages.
+// Cell is a cell of this package that holds messages.
 type Cell interface {
 	beamstate.PipelineState
-	// open makes sure that the cell may be replaced, reading it if that is needed, and
-	// returns the function that clears it.
+	// open checks that the cell may be replaced, which may need a read, and returns the function
+	// that clears it.
 	open(sp beamstate.Provider, nowMS int64) (clearCell func() error, err error)
 }
 
-// valueOf makes the struct that embeds it a Value of T for Beam, but for its id. It is
-// not a beamstate.Value, whose methods would go round the handle.
+// valueOf makes the struct that embeds it a Value of T for Beam; the struct adds the id. It does
+// not embed beamstate.Value, whose methods would bypass the handle.
 type valueOf[T any] struct{}
 
-// KeyCoderType tells Beam that the cell is no map.
+// KeyCoderType tells Beam that the cell is not a map.
 func (valueOf[T]) KeyCoderType() reflect.Type { return nil }
 
-// CoderType tells Beam what the cell holds. An interface has no coder.
+// CoderType tells Beam the type that the cell holds. It panics for an interface, which has no
+// coder.
 func (valueOf[T]) CoderType() reflect.Type {
 	if t := reflect.TypeFor[T](); t.Kind() != reflect.Interface {
 		return t
@@ -47,15 +48,15 @@ func (valueOf[T]) CoderType() reflect.Type {
 // StateType tells Beam that the cell holds one value.
 func (valueOf[T]) StateType() beamstate.TypeEnum { return beamstate.TypeValue }
 
-// opened is the handle of the method call that is running, or why there is none: the SDK
-// may answer a second read after a failed one as if the cell were empty. Beam makes a
-// provider for each call; the cell keeps the last, so no other can have its address.
+// opened keeps the handle, or the error, of the current method call, because the SDK may answer a
+// second read after a failed one as if the cell were empty. Beam makes a new provider for each
+// call. The cell keeps the last provider alive, so a new one has another address.
 //
-// Beam takes a cell by value, so the methods that it calls are those of other fields: with
-// a value receiver here they would be copies in the eyes of go vet.
+// Beam takes a cell by value, so go vet would report every method that Beam calls here as a copy.
+// Those methods belong to other fields.
 type opened[H any] struct {
 	_      noCopy
-	self   *opened[H] // this struct, since it was made on a worker, or first used
+	self   *opened[H] // the address at which this struct was made or first used; another one means a copy
 	sp     beamstate.Provider
 	handle H
 	err    error
@@ -63,17 +64,17 @@ type opened[H any] struct {
 
 var (
 	errCopied = errors.New("state: this cell is a copy, which would read what was stored before the call and lose data: " +
-		"give the DoFn to Beam by pointer, give its methods pointer receivers, and copy no cell")
-	errUnfinished = errors.New("state: an earlier Open in this call panicked, so that nobody knows what is stored: fail the bundle")
+		"give the DoFn to Beam by pointer, give its methods pointer receivers, and do not copy cells")
+	errUnfinished = errors.New("state: an earlier Open in this call panicked, so it is unknown what is stored: fail the bundle")
 )
 
-// UnmarshalJSON is how Beam makes a cell on a worker. There is nothing in it to read.
+// UnmarshalJSON is called when Beam makes the cell on a worker. It reads nothing.
 func (o *opened[H]) UnmarshalJSON([]byte) error {
 	o.self = o
 	return nil
 }
 
-// get returns what open returned when it was last called for this provider.
+// get returns what open returned for this provider. It calls open once per provider.
 func (o *opened[H]) get(sp beamstate.Provider, open func() (H, error)) (H, error) {
 	var none H
 	if o.self == nil {
@@ -89,28 +90,28 @@ func (o *opened[H]) get(sp beamstate.Provider, open func() (H, error)) (H, error
 	return o.handle, o.err
 }
 
-// noCopy lets go vet report a copy.
+// noCopy makes go vet report copies.
 type noCopy struct{}
 
-// Lock is for go vet.
+// Lock exists for go vet.
 func (*noCopy) Lock() {}
 
-// Unlock is for go vet.
+// Unlock exists for go vet.
 func (*noCopy) Unlock() {}
 
-// stored is a cell with one message, as the SDK stores it. The SDK's own copy of what was
-// written is not to be trusted, so a cell is read once and its handle keeps the truth.
+// stored is the cell of one message as the SDK stores it. The SDK does not reliably return what
+// was written before, so the cell is read once and its handle keeps the current content.
 type stored[M migrate.Message] struct {
 	value    beamstate.Value[M]
 	sp       beamstate.Provider
-	found    bool   // there is something in the cell
-	from     uint32 // the version that this call found, 0 if it was current
-	migrated bool   // what is in the cell has that version still
-	written  int    // Changes of a bounded content at its last save
-	err      error  // of an RPC: nobody knows what it left
+	found    bool   // the cell holds a message
+	from     uint32 // the old version that Open found, 0 if it was current
+	migrated bool   // the cell still holds the old version
+	written  int    // the value of Changes at the last save
+	err      error  // of a failed RPC, after which the stored bytes are unknown
 }
 
-// bounded is a memory or a replay cache: it counts what is done to it.
+// bounded is a memory or a replay cache. Changes counts its changes.
 type bounded[M migrate.Message] interface {
 	Changes() int
 	Empty() bool
@@ -118,11 +119,12 @@ type bounded[M migrate.Message] interface {
 	Clear()
 }
 
-// Migrated reports whether Open found a message of an older version, and of which. It says
-// so for the whole call.
+// Migrated reports whether Open found a message of an older version, and which version. The
+// answer stays the same for the whole call.
 func (s *stored[M]) Migrated() (from uint32, ok bool) { return s.from, s.from > 0 }
 
-// read returns the message in the cell at the current version, nil if there is none.
+// read returns the message in the cell, migrated to the current version, or nil if the cell is
+// empty.
 func read[M migrate.Message](sp beamstate.Provider, id string, schema *migrate.Schema) (M, *stored[M], error) {
 	s := &stored[M]{value: beamstate.MakeValueState[M](id), sp: sp}
 	var none M
@@ -145,7 +147,7 @@ func read[M migrate.Message](sp beamstate.Provider, id string, schema *migrate.S
 	return current, s, nil
 }
 
-// commit brings the cell to what content returns, if that has changed.
+// commit writes what content returns if it has changed or was migrated.
 func (s *stored[M]) commit(changed bool, content func() (m M, present bool)) error {
 	if s.err != nil || !changed && !s.migrated {
 		return s.err
@@ -156,7 +158,7 @@ func (s *stored[M]) commit(changed bool, content func() (m M, present bool)) err
 	return s.clear()
 }
 
-// save is commit of a content that counts its changes; an empty one clears the cell.
+// save commits a content that counts its changes. An empty content clears the cell.
 func (s *stored[M]) save(b bounded[M]) error {
 	if err := s.commit(b.Changes() != s.written, func() (M, bool) { return b.Blob(), !b.Empty() }); err != nil {
 		return err
@@ -165,7 +167,7 @@ func (s *stored[M]) save(b bounded[M]) error {
 	return nil
 }
 
-// drop empties the content and the cell, which may hold a blob without entries, too.
+// drop empties the content and clears the cell, also if the cell holds a blob without entries.
 func (s *stored[M]) drop(b bounded[M]) error {
 	b.Clear()
 	s.written = b.Changes()
@@ -181,7 +183,7 @@ func (s *stored[M]) write(m M) error {
 	return nil
 }
 
-// clear costs nothing if the cell is empty.
+// clear clears the cell. It makes no RPC if the cell is empty.
 func (s *stored[M]) clear() error {
 	if s.err != nil || !s.found {
 		return s.err

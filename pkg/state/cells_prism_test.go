@@ -151,7 +151,7 @@ func (f *everyCellFn) OnTimer(et beam.EventTime, sp beamstate.Provider, tp timer
 }
 
 // All cells and the timer of one DoFn, after it has travelled to the worker. At the end,
-// the TTL wipes all but the user's own message, whose schema it does not know.
+// the TTL clears all but the user's own message, whose schema it does not know.
 func TestEveryCellInOneDoFn(t *testing.T) {
 	var want []string
 	say := func(step string, text func(kind string) string) {

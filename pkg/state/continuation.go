@@ -7,8 +7,8 @@ import (
 	pb "github.com/beamagents/beamagents-go/proto/beam_agents/v1"
 )
 
-// Continuation is the cell of a suspended activation, for DoFns that suspend by
-// themselves; RunAgent keeps its own in [Control]. Its id is "continuation".
+// Continuation is the cell of a suspended activation. It is for your own DoFns that suspend;
+// RunAgent keeps its continuation in [Control]. Its id is "continuation".
 type Continuation struct {
 	continuationCell
 	opened[*Handle[*pb.Continuation]]
@@ -16,10 +16,10 @@ type Continuation struct {
 
 type continuationCell struct{ valueOf[*pb.Continuation] }
 
-// StateKey is the id of the cell.
+// StateKey returns the id of the cell.
 func (continuationCell) StateKey() string { return continuationID }
 
-// Open reads the continuation. An error must fail the bundle.
+// Open reads the continuation. Fail the bundle if it returns an error.
 func (c *Continuation) Open(sp beamstate.Provider) (*Handle[*pb.Continuation], error) {
 	return openMessage(&c.opened, sp, continuationID, migrate.Stored(), nil)
 }

@@ -7,10 +7,10 @@ import (
 	runtimepb "github.com/beamagents/beamagents-go/proto/beam_agents/runtime/v1"
 )
 
-// Control is the cell of what the runtime knows of a key, a KeyControl. Its id is
-// "control". The continuation in it has a stamp of its own: a KeyControl is migrated
-// without it, and one that holds a continuation of a newer version is refused as a
-// whole, since it could be neither used nor replaced.
+// Control is the cell of a KeyControl, which holds what the runtime knows of a key. Its id is
+// "control". The continuation in a KeyControl has its own version: migrating the KeyControl
+// leaves the continuation unchanged. Open refuses a KeyControl whose continuation is of a newer
+// version, because this build could neither use nor replace it.
 type Control struct {
 	controlCell
 	opened[*Handle[*runtimepb.KeyControl]]
@@ -18,10 +18,10 @@ type Control struct {
 
 type controlCell struct{ valueOf[*runtimepb.KeyControl] }
 
-// StateKey is the id of the cell.
+// StateKey returns the id of the cell.
 func (controlCell) StateKey() string { return controlID }
 
-// Open reads the control. An error must fail the bundle.
+// Open reads the control message. Fail the bundle if it returns an error.
 func (c *Control) Open(sp beamstate.Provider) (*Handle[*runtimepb.KeyControl], error) {
 	return openMessage(&c.opened, sp, controlID, migrate.Stored(), func(m *runtimepb.KeyControl) error {
 		if m.GetContinuation() == nil {

@@ -12,7 +12,7 @@ import (
 	runtimepb "github.com/beamagents/beamagents-go/proto/beam_agents/runtime/v1"
 )
 
-// Deferred is the cell of the events that wait for the end of a suspension, a bag of
+// Deferred is the cell of the events that wait for the end of a suspension. It is a bag of
 // DeferredEvent. Its id is "deferred".
 type Deferred struct {
 	deferredCell
@@ -21,30 +21,30 @@ type Deferred struct {
 
 type deferredCell struct{}
 
-// StateKey is the id of the cell.
+// StateKey returns the id of the cell.
 func (deferredCell) StateKey() string { return deferredID }
 
-// KeyCoderType tells Beam that the cell is no map.
+// KeyCoderType tells Beam that the cell is not a map.
 func (deferredCell) KeyCoderType() reflect.Type { return nil }
 
-// CoderType tells Beam what the cell holds.
+// CoderType tells Beam the type that the cell holds.
 func (deferredCell) CoderType() reflect.Type { return reflect.TypeFor[*runtimepb.DeferredEvent]() }
 
 // StateType tells Beam that the cell is a bag.
 func (deferredCell) StateType() beamstate.TypeEnum { return beamstate.TypeBag }
 
-// DeferredHandle is the deferred events of a key during one call.
+// DeferredHandle holds the deferred events of a key during one call.
 type DeferredHandle struct {
 	bag     beamstate.Bag[*runtimepb.DeferredEvent]
 	sp      beamstate.Provider
-	read    bool                       // stored is all that the bag holds
-	stored  []*runtimepb.DeferredEvent // in the bag, and to stay there
+	read    bool                       // the bag was read
+	stored  []*runtimepb.DeferredEvent // events in the bag that stay there
 	added   []*runtimepb.DeferredEvent
-	cleared bool  // the bag holds what must go
-	err     error // of an RPC: nobody knows what it left
+	cleared bool  // the bag must be cleared
+	err     error // of a failed RPC, after which the stored events are unknown
 }
 
-// Open reads nothing yet: to add an event, what is there need not be known.
+// Open returns a handle without reading the cell, because adding an event needs no read.
 func (c *Deferred) Open(sp beamstate.Provider) *DeferredHandle {
 	h, err := c.get(sp, func() (*DeferredHandle, error) {
 		return &DeferredHandle{bag: beamstate.MakeBagState[*runtimepb.DeferredEvent](deferredID), sp: sp}, nil
@@ -55,8 +55,8 @@ func (c *Deferred) Open(sp beamstate.Provider) *DeferredHandle {
 	return h
 }
 
-// Events returns the events in the order of their arrival numbers: a bag has none. It
-// reads the cell if that was not done yet. An error must fail the bundle.
+// Events returns the events in the order of their arrival numbers, because a bag has no order. It
+// reads the cell at its first call. Fail the bundle if it returns an error.
 func (h *DeferredHandle) Events() ([]*runtimepb.DeferredEvent, error) {
 	if h.err != nil {
 		return nil, h.err
@@ -73,10 +73,10 @@ func (h *DeferredHandle) Events() ([]*runtimepb.DeferredEvent, error) {
 	return events, nil
 }
 
-// Add adds an event. The error says why it cannot be stored, as that of [Handle.Put].
+// Add adds an event. An error says why it cannot be stored, as for [Handle.Put].
 func (h *DeferredHandle) Add(event *runtimepb.DeferredEvent) error {
 	if event.GetEnvelope() == nil {
-		return fmt.Errorf("state: add to %s: no envelope: %w", deferredID, coders.ErrNil)
+		return fmt.Errorf("state: add to %s: the event has no envelope: %w", deferredID, coders.ErrNil)
 	}
 	if err := coders.CheckText(event); err != nil {
 		return fmt.Errorf("state: add to %s: %w", deferredID, err)
@@ -85,14 +85,15 @@ func (h *DeferredHandle) Add(event *runtimepb.DeferredEvent) error {
 	return nil
 }
 
-// Clear removes all events. To keep some, add them again: a bag cannot do more.
+// Clear removes all events. To keep some of them, add them again: a bag can only be cleared as a
+// whole.
 func (h *DeferredHandle) Clear() {
 	h.cleared = h.cleared || !h.read || len(h.stored) > 0
 	h.read, h.stored, h.added = true, nil, nil
 }
 
-// Commit clears the bag if it was cleared, 1 RPC, and writes what was added since, 2 RPCs
-// for each event. An error must fail the bundle.
+// Commit clears the bag if Clear was called, with 1 RPC, and writes each event that was added
+// since, with 2 RPCs. Fail the bundle if it returns an error.
 func (h *DeferredHandle) Commit() error {
 	if h.err != nil {
 		return h.err
@@ -108,7 +109,7 @@ func (h *DeferredHandle) Commit() error {
 			return h.fail("add to", err)
 		}
 	}
-	h.stored, h.added = append(h.stored, h.added...), nil // a read that is to come replaces stored
+	h.stored, h.added = append(h.stored, h.added...), nil // a later read replaces stored
 	return nil
 }
 

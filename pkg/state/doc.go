@@ -1,5 +1,5 @@
-// Package state has the keyed state of agents as cells, which a user's own stateful DoFn
-// takes as fields:
+// Package state provides cells that hold the keyed state of agents. A stateful DoFn of your own
+// takes them as fields:
 //
 //	type scoreFn struct {
 //		Memory state.Memory
@@ -32,12 +32,12 @@
 // *migrate.FutureError, which the DoFn must return so that the bundle fails. A build that
 // knows the version then reads the key without loss.
 //
-// Open migrates an old message in memory. The next Commit writes the migrated message,
-// even if you changed nothing else. A message stored without a version (stamp 0) is read
-// as version 1, and the next write stores the version.
+// Open migrates an old message in memory. The next Commit writes the migrated message, even if
+// you changed nothing else. A message stored without a version (stamp 0) is read as version 1.
+// The next write stores the version.
 //
-// In RPCs of about 80 microseconds on an embedded runner, Open costs 1, Commit of a message
-// 3, of an emptied cell 1, and of an unchanged one 0.
+// On the embedded runner an RPC takes about 80 microseconds. Open costs 1 RPC. Commit costs 3 for
+// a message, 1 for a cell that became empty, and 0 for an unchanged one.
 //
 // [Memory], [ReplayCache] and [Continuation] hold the messages of these names, and
 // [Versioned] holds a versioned message of the user's own. [Control] and [Deferred] belong
@@ -45,8 +45,8 @@
 //
 // # Limits
 //
-// State belongs to a key and a window, and the runner clears it when the window has ended.
-// What an agent is to remember for good belongs in the global window.
+// State belongs to a key and a window, and the runner clears it when the window has ended. Use
+// the global window for what an agent must remember for good.
 //
 // Pass the DoFn to Beam by pointer, give its methods pointer receivers, and do not copy a
 // cell. A copy does not know the handle of the call: it would read again, the SDK would
@@ -54,7 +54,7 @@
 // copies, and Open of a copied cell returns an error.
 //
 // An error of this package must fail the bundle: return it, or panic with it in OnTimer.
-// After an RPC has failed, its handle returns that error on every use, since nobody knows
+// After an RPC has failed, its handle returns that error on every use, because it is unknown
 // what the RPC has changed.
 //
 // A cell whose bytes are cut short, or were written by another coder, reads as absent, and
@@ -63,24 +63,24 @@
 // [Memory] and [ReplayCache] are bounded. The messages in [Continuation], [Control],
 // [Deferred] and [Versioned] are not.
 //
-// A handle may be used until the bundle ends, by one goroutine at a time. Open in a later
-// call reads what is stored by then, so do not work with two handles of one key. A cell
-// knows only the last call and belongs to its goroutine. Code that works on several keys of
-// a bundle at once creates a cell for each key, such as a new [Memory], and opens it with
-// the provider of that key.
+// A handle may be used until the bundle ends, by one goroutine at a time. Open in a later call
+// reads what is stored by then, so do not work with two handles of one key. A cell remembers only
+// the latest call, and belongs to the goroutine of that call. Code that works on several keys of
+// a bundle at once creates a cell for each key, such as a new [Memory], and opens it with the
+// provider of that key.
 //
-// A DoFn has at most one cell of each type, since the state ids are fixed and stored in
-// running jobs. The cells of a DoFn are written one by one, and become visible together,
-// when the bundle is committed.
+// A DoFn has at most one cell of each type, because the state ids are fixed and running jobs know
+// them. The cells of a DoFn are written one by one. The runner makes the writes of a bundle
+// visible together, when it commits the bundle.
 //
-// Prism, the embedded runner, loses state when a bundle is slow, unless it is asked to keep
-// keys whole. A program that links this package and calls beam.Init asks for it; see
-// [KeepKeysWhole].
+// Prism, the embedded runner, can split a slow bundle in the middle of a key, and then loses
+// state. An option keeps keys whole. A program that links this package and calls beam.Init sets
+// it; see [KeepKeysWhole].
 //
-// # Differences
+// # Differences from other languages
 //
-// The Python side writes memory and replay cache at each commit, whether they changed or
-// not, keeps the sequence number and pending intents in cells of their own, and uses a
-// timer in processing time. The layout of the cells here differs; the messages in memory,
-// llm_cache and continuation are the same.
+// The Python implementation writes memory and replay cache at each commit, whether they changed
+// or not. It keeps the sequence number and the pending intents in cells of their own, and its TTL
+// timer is in processing time. So the cells of the two implementations differ, but the messages
+// in memory, llm_cache and continuation are the same.
 package state

@@ -8,7 +8,7 @@ import (
 	pb "github.com/beamagents/beamagents-go/proto/beam_agents/v1"
 )
 
-// Memory is the cell of a key's working memory, a MemoryBlob. Its id is "memory".
+// Memory is the cell of a key's working memory, which is a MemoryBlob. Its id is "memory".
 type Memory struct {
 	memoryCell
 	opened[*MemoryHandle]
@@ -16,18 +16,18 @@ type Memory struct {
 
 type memoryCell struct{ valueOf[*pb.MemoryBlob] }
 
-// StateKey is the id of the cell.
+// StateKey returns the id of the cell.
 func (memoryCell) StateKey() string { return memoryID }
 
-// MemoryHandle is a key's memory during one call.
+// MemoryHandle is the memory of a key during one call.
 type MemoryHandle struct {
 	*memory.Memory
 	*stored[*pb.MemoryBlob]
 }
 
-// Open reads the memory. Now, in ms, stamps the entries that are used from here on: take
-// it from the element, as event_time_ms, never from a clock. An error must fail the
-// bundle.
+// Open reads the memory. Entries that are used from here on are stamped with nowMS, in ms. Take
+// it from the element, such as its event_time_ms, never from a clock. Fail the bundle if Open
+// returns an error.
 func (c *Memory) Open(sp beamstate.Provider, nowMS int64) (*MemoryHandle, error) {
 	h, err := c.get(sp, func() (*MemoryHandle, error) {
 		blob, cell, err := read[*pb.MemoryBlob](sp, memoryID, migrate.Stored())
@@ -43,8 +43,8 @@ func (c *Memory) Open(sp beamstate.Provider, nowMS int64) (*MemoryHandle, error)
 	return h, nil
 }
 
-// Commit writes the memory if it has changed, or clears the cell if nothing is left. An
-// error must fail the bundle.
+// Commit writes the memory if it has changed, or clears the cell if the memory is empty. Fail the
+// bundle if it returns an error.
 func (h *MemoryHandle) Commit() error { return h.save(h.Memory) }
 
 func (c *Memory) open(sp beamstate.Provider, nowMS int64) (func() error, error) {

@@ -301,7 +301,7 @@ is put is a number: the step, and the place in it. All cases of up to three oper
 counted, the shortest are listed.
 `
 
-// An SDK that mends one of these, or breaks more, changes the file.
+// An SDK that fixes one of these faults, or has new ones, changes the file.
 func TestRawCells(t *testing.T) {
 	if racedetector.Enabled {
 		t.Skip("it looks at Beam's state and not at ours: make test runs this without the race detector")

@@ -8,7 +8,7 @@ import (
 	pb "github.com/beamagents/beamagents-go/proto/beam_agents/v1"
 )
 
-// ReplayCache is the cell of a key's cached model responses, an LlmCacheBlob. Its id is
+// ReplayCache is the cell of a key's cached model responses, which is an LlmCacheBlob. Its id is
 // "llm_cache".
 type ReplayCache struct {
 	replayCacheCell
@@ -17,17 +17,18 @@ type ReplayCache struct {
 
 type replayCacheCell struct{ valueOf[*pb.LlmCacheBlob] }
 
-// StateKey is the id of the cell.
+// StateKey returns the id of the cell.
 func (replayCacheCell) StateKey() string { return replayCacheID }
 
-// ReplayCacheHandle is a key's replay cache during one call.
+// ReplayCacheHandle is the replay cache of a key during one call.
 type ReplayCacheHandle struct {
 	*replay.Cache
 	*stored[*pb.LlmCacheBlob]
 }
 
-// Open reads the cache. Now, in ms, stamps entries and ends their life: take it from the
-// element, as event_time_ms, never from a clock. An error must fail the bundle.
+// Open reads the cache. New entries are stamped with nowMS, in ms, and entries whose life has
+// ended by then are ignored. Take it from the element, such as its event_time_ms, never from a
+// clock. Fail the bundle if Open returns an error.
 func (c *ReplayCache) Open(sp beamstate.Provider, nowMS int64) (*ReplayCacheHandle, error) {
 	h, err := c.get(sp, func() (*ReplayCacheHandle, error) {
 		blob, cell, err := read[*pb.LlmCacheBlob](sp, replayCacheID, migrate.Stored())
@@ -43,8 +44,8 @@ func (c *ReplayCache) Open(sp beamstate.Provider, nowMS int64) (*ReplayCacheHand
 	return h, nil
 }
 
-// Commit writes the cache if it has changed, or clears the cell if nothing is left. An
-// error must fail the bundle.
+// Commit writes the cache if it has changed, or clears the cell if the cache is empty. Fail the
+// bundle if it returns an error.
 func (h *ReplayCacheHandle) Commit() error { return h.save(h.Cache) }
 
 func (c *ReplayCache) open(sp beamstate.Provider, nowMS int64) (func() error, error) {

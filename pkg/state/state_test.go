@@ -235,7 +235,7 @@ func accesses() []access {
 
 // The budget: each step is one kind of access, the RPCs are those of the whole call.
 func TestRPCs(t *testing.T) {
-	const open, mutate, wipe, commit = "open", "mutate", "clear", "commit"
+	const open, mutate, clearCell, commit = "open", "mutate", "clear", "commit"
 	none := beamtest.Counts{}
 	read := beamtest.Counts{Reads: 1}
 	write := beamtest.Counts{Reads: 1, Clears: 1, Appends: 2}
@@ -257,14 +257,14 @@ func TestRPCs(t *testing.T) {
 				"changed, never committed":    {true, []string{open, mutate}, read},
 				"changed":                     {true, []string{open, mutate, commit}, write},
 				"changed from empty":          {false, []string{open, mutate, commit}, write},
-				"changed often":               {true, []string{mutate, mutate, wipe, mutate, commit}, write},
+				"changed often":               {true, []string{mutate, mutate, clearCell, mutate, commit}, write},
 				"committed twice":             {true, []string{mutate, commit, commit}, write},
-				"cleared":                     {true, []string{wipe, commit}, remove},
-				"cleared empty":               {false, []string{wipe, commit}, read},
-				"cleared twice":               {true, []string{wipe, commit, wipe, commit}, remove},
-				"filled and cleared":          {false, []string{mutate, wipe, commit}, read},
-				"changed after a commit":      {false, []string{mutate, commit, wipe, commit}, beamtest.Counts{Reads: 1, Clears: 2, Appends: 2}},
-				"written again after a clear": {true, []string{wipe, commit, mutate, commit}, beamtest.Counts{Reads: 1, Clears: 2, Appends: 2}},
+				"cleared":                     {true, []string{clearCell, commit}, remove},
+				"cleared empty":               {false, []string{clearCell, commit}, read},
+				"cleared twice":               {true, []string{clearCell, commit, clearCell, commit}, remove},
+				"filled and cleared":          {false, []string{mutate, clearCell, commit}, read},
+				"changed after a commit":      {false, []string{mutate, commit, clearCell, commit}, beamtest.Counts{Reads: 1, Clears: 2, Appends: 2}},
+				"written again after a clear": {true, []string{clearCell, commit, mutate, commit}, beamtest.Counts{Reads: 1, Clears: 2, Appends: 2}},
 			} {
 				k.SetBytes("k", a.id, nil)
 				if tc.filled {
@@ -275,7 +275,7 @@ func TestRPCs(t *testing.T) {
 				}
 				run(t, k, func(sp beamstate.Provider) error {
 					for _, step := range tc.steps {
-						err := map[string]func(*allFn, beamstate.Provider) error{open: a.open, mutate: a.mutate, wipe: a.clear, commit: a.commit}[step](fn, sp)
+						err := map[string]func(*allFn, beamstate.Provider) error{open: a.open, mutate: a.mutate, clearCell: a.clear, commit: a.commit}[step](fn, sp)
 						if err != nil {
 							return err
 						}
@@ -531,7 +531,7 @@ func TestMigratedTextIsChecked(t *testing.T) {
 }
 
 // Why a cell must not be copied: another cell of the same id reads for itself, and the SDK
-// does not say what was written since. If this fails, the SDK has been mended, and cells
+// does not say what was written since. If this fails, the SDK has been fixed, and cells
 // may be copied.
 func TestTwoCellsOfOneIDLoseData(t *testing.T) {
 	bothProviders(t, func(t *testing.T, _ *allFn, k *beamtest.Kit) {
@@ -629,7 +629,7 @@ func TestVetReportsCopies(t *testing.T) {
 
 // A stored cell that is cut short, wherever, or was written by another coder, reads as
 // absent: the SDK takes an io.EOF within a value for no value, and nobody can tell the two
-// apart. The next Commit overwrites it. If this fails, the SDK has been mended.
+// apart. The next Commit overwrites it. If this fails, the SDK has been fixed.
 func TestCutCellReadsAsAbsent(t *testing.T) {
 	bothProviders(t, func(t *testing.T, fn *allFn, k *beamtest.Kit) {
 		run(t, k, func(sp beamstate.Provider) error {
@@ -706,8 +706,8 @@ func TestVersionedIsRefused(t *testing.T) {
 		fn   any
 		want string
 	}{
-		"no key":       {&versionedFn[*testingpb.Profile]{}, `"Cell" is no Key of a Versioned cell: write state.Versioned[...]{Key: "customer"}`},
-		"Beam's key":   {&versionedFn[*testingpb.Profile]{Versioned[*testingpb.Profile]{Key: "Cell"}}, `"Cell" is no Key`},
+		"no key":       {&versionedFn[*testingpb.Profile]{}, `"Cell" is not a Key for a Versioned cell: write state.Versioned[...]{Key: "customer"}`},
+		"Beam's key":   {&versionedFn[*testingpb.Profile]{Versioned[*testingpb.Profile]{Key: "Cell"}}, `"Cell" is not a Key`},
 		"an interface": {&versionedFn[migrate.Message]{Versioned[migrate.Message]{Key: "cell"}}, "name the message"},
 		"no stamp":     {&versionedFn[noStamp]{Versioned[noStamp]{Key: "cell"}}, "no field uint32 state_schema_version"},
 		"no coder":     {&versionedFn[unregistered]{Versioned[unregistered]{Key: "cell"}}, "call coders.Register((state.unregistered)(nil)) in an init function"},
@@ -851,7 +851,7 @@ func TestWhatIsWrittenIsStamped(t *testing.T) {
 					t.Errorf("%s, %s: stamped %d", a.id, name, got)
 				}
 			}
-			// A missing stamp is no reason to write.
+			// A missing stamp alone does not cause a write.
 			k.SetBytes("k", a.id, []byte{0})
 			run(t, k, func(sp beamstate.Provider) error { return errors.Join(a.open(fn, sp), a.commit(fn, sp)) })
 			if got := k.Bytes("k", a.id); !bytes.Equal(got, []byte{0}) {

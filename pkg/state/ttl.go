@@ -13,15 +13,15 @@ import (
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/core/timers"
 )
 
-// TimerFamily is the one timer family of a stateful DoFn, in event time. A DoFn with two
-// hangs on the embedded runner; purposes are told apart by tags.
+// TimerFamily is the timer family of a stateful DoFn, in event time. A DoFn with two families
+// hangs on the embedded runner, so each purpose has a tag within this one.
 const TimerFamily = "agent"
 
 // TTLTag is the tag of the timer of [TTL].
 const TTLTag = "ttl"
 
-// TTL forgets idle keys by event time. It is a cell, of id "ttl", and a timer, of family
-// "agent" and tag "ttl", in one field:
+// TTL clears the state of keys that are idle in event time. It is one field for a cell, with the
+// id "ttl", and a timer, with the family "agent" and the tag "ttl":
 //
 //	func (f *scoreFn) ProcessElement(w beam.Window, sp state.Provider, tp timers.Provider, ...) error {
 //		err := f.TTL.Touch(sp, tp, w, e.GetEventTimeMs(), 30*24*time.Hour)
@@ -33,10 +33,10 @@ const TTLTag = "ttl"
 //		}
 //	}
 //
-// The mark, the time after which the key is idle, is stored and never moves back, so late
-// elements shorten nothing. The timer has no output timestamp: it holds no watermark. At
-// the end of a bounded input, and when a job is drained, all keys are cleared. In a window
-// other than the global one all keys are cleared at its end.
+// TTL stores the mark, which is the time at which the key becomes idle. The mark never moves
+// back, so a late element does not shorten it. The timer has no output timestamp, so it does not
+// hold the watermark. All keys are cleared at the end of a bounded input and when a job is
+// drained. In a window other than the global one, all keys are cleared when the window ends.
 type TTL struct {
 	ttlCell
 	opened[*ttlMark]
@@ -46,15 +46,15 @@ type ttlMark struct {
 	value beamstate.Value[int64]
 	ms    int64
 	found bool
-	err   error // of an RPC: nobody knows what it left
+	err   error // of a failed RPC, after which the stored mark is unknown
 }
 
 type ttlCell struct{ valueOf[int64] }
 
-// StateKey is the id of the cell.
+// StateKey returns the id of the cell.
 func (ttlCell) StateKey() string { return ttlID }
 
-// Timers tells Beam of the timer family.
+// Timers declares the timer family.
 func (ttlCell) Timers() map[string]timers.TimeDomain {
 	return map[string]timers.TimeDomain{TimerFamily: timers.EventTimeDomain}
 }
@@ -74,15 +74,16 @@ func (c *TTL) mark(sp beamstate.Provider) (*ttlMark, error) {
 	return m, err
 }
 
-// lastMark is the end of the global window: no timer can be set after it.
+// lastMark is the end of the global window. Timers cannot be set after it.
 const lastMark = int64(mtime.EndOfGlobalWindowTime)
 
-// Touch says that the key is in use at nowMS, in ms, in the window of the element: it is
-// idle a ttl, at least 1 ms, after the latest of such times, and at the latest when the
-// window ends, since the runner clears its state then. A ttl that is not shorter than the
-// window is an error: no key could become idle. Touch costs 1 RPC, and 2 more if the mark
-// moves, and writes at once: call it when it is certain that the element counts. An error
-// must fail the bundle.
+// Touch says that the key is in use at nowMS, in ms. The key becomes idle ttl after the latest
+// such time, but at the latest when the window w of the element ends, because the runner clears
+// its state then. ttl is at least 1 ms. If it is not shorter than the window, Touch returns an
+// error, because the key could never become idle.
+//
+// Touch costs 1 RPC, and 2 more if the mark moves. It writes at once, so call it when it is
+// certain that the element counts. Fail the bundle if it returns an error.
 func (c *TTL) Touch(sp beamstate.Provider, tp timers.Provider, w beam.Window, nowMS int64, ttl time.Duration) error {
 	if ttl < time.Millisecond {
 		return fmt.Errorf("state: a ttl of %v is too short: use 1ms or more", ttl)
@@ -111,8 +112,8 @@ func (c *TTL) Touch(sp beamstate.Provider, tp timers.Provider, w beam.Window, no
 	return nil
 }
 
-// idleAt is the time, in ms, at which a key used at nowMS becomes idle. It ends with the
-// global window, so that a timer can be set for it. A mark is the latest of such times.
+// idleAt returns the time, in ms, at which a key that was last used at nowMS becomes idle. It is
+// at most the end of the global window, so that a timer can be set for it.
 func idleAt(nowMS int64, ttl time.Duration) int64 {
 	idle := nowMS + ttl.Milliseconds()
 	if ttl > 0 && idle < nowMS {
@@ -125,18 +126,18 @@ func (m *ttlMark) arm(tp timers.Provider) {
 	timers.InEventTime(TimerFamily).Set(tp, time.UnixMilli(m.ms), timers.WithTag(TTLTag), timers.WithNoOutputTimestamp())
 }
 
-// Fired is for OnTimer, with its arguments. It reports whether the key is idle now, and
-// since when, in ms: a time to emit at, as a timer without output timestamp has none. If
-// it is, the mark is forgotten and cells are cleared. Those with a version are read first:
-// one that must not be cleared, since a newer build wrote it, is an error before anything
-// is cleared, which must fail the bundle. For a look at what goes, open the cells before
-// the call.
+// Fired handles a timer; call it in OnTimer, with its arguments. If the key is idle, Fired clears
+// the mark and the cells and returns true with the time since when the key is idle, in ms. Emit
+// at that time, because a timer without output timestamp has none.
 //
-// Fired ignores timers of another tag. It sets a timer again that fires too early: the SDK
-// fires timers that were cleared, at event time 0. If there is no mark, the runner has
-// cleared the state before the timer came, and idle is false, since nothing is left to
-// clear: so it is with marks after the end of their window, which a build before this
-// rule has left, and on Flink at the end of a bounded input with checkpoints.
+// Fired reads versioned cells before it clears anything. If a newer build wrote one of them,
+// Fired returns an error and clears nothing. Fail the bundle if it returns an error. To use the
+// state before it is cleared, open the cells before the call.
+//
+// Fired ignores timers with another tag. If a timer fires too early, Fired sets it again, because
+// the SDK fires cleared timers at event time 0. If there is no mark, the runner has cleared the
+// state before the timer fired, so idle is false. That happens on Flink at the end of a bounded
+// input with checkpoints, and for marks after the end of their window, which older builds stored.
 func (c *TTL) Fired(et beam.EventTime, sp beamstate.Provider, tp timers.Provider, timer timers.Context, cells ...Cell) (idleAtMS int64, idle bool, err error) {
 	if timer.Family != TimerFamily || timer.Tag != TTLTag {
 		return 0, false, nil

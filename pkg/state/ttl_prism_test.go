@@ -126,8 +126,8 @@ func (st *stream) at(s int, keys ...string) {
 	}
 }
 
-// An idle key is wiped when its minute is over, one in use is not; what is left at the
-// end of the input is wiped then.
+// An idle key is cleared when its minute is over; a key in use is not. Keys that are left at
+// the end of the input are cleared then.
 func TestTTLWipesIdleKeys(t *testing.T) {
 	st := newStream(t)
 	st.at(1, "idle", "busy")
@@ -169,7 +169,7 @@ func TestTTLHoldsNoWatermark(t *testing.T) {
 	)
 }
 
-// Timers of another tag fire on their own, before and after, and are none of TTL's.
+// Timers of another tag fire on their own, before and after. TTL ignores them.
 func TestTTLLeavesOtherTags(t *testing.T) {
 	st := newStream(t)
 	st.add(1000, element{"early", "1 20"})

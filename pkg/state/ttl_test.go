@@ -156,7 +156,7 @@ func TestFiredLeavesTheCellsToTheUser(t *testing.T) {
 	}
 }
 
-// Firings that mean nothing: another tag or family, a key that was wiped already, and a
+// Firings that mean nothing: another tag or family, a key that was cleared already, and a
 // timer that the SDK fires because it was cleared.
 func TestFiredWithoutReason(t *testing.T) {
 	ours := timers.Context{Family: TimerFamily, Tag: TTLTag}
@@ -219,7 +219,7 @@ func TestFiredWithoutReason(t *testing.T) {
 	})
 }
 
-// After the wipe the key is as new, in the same call, too.
+// After it was cleared the key is as new, also in the same call.
 func TestTouchAfterFired(t *testing.T) {
 	bothProviders(t, func(t *testing.T, fn *allFn, k *beamtest.Kit) {
 		mustRun(t, k, touchAt(fn, 1000))

@@ -17,32 +17,32 @@ import (
 	pb "github.com/beamagents/beamagents-go/proto/beam_agents/v1"
 )
 
-// Versioned is the cell of a versioned message of the user's own: a pointer to generated
-// code, registered with coders.Register, with a field `uint32 state_schema_version`.
+// Versioned is the cell of your own versioned message. The message is a pointer to generated code
+// that is registered with coders.Register and has a field `uint32 state_schema_version`.
 //
 //	state.Versioned[*supportpb.Customer]{Key: "customer"}
 //
-// beam.ParDo panics if Key is missing, or if M cannot be stored: if it has no such field, or
-// is not registered.
+// beam.ParDo panics if Key is missing, if the message has no such field, or if it is not
+// registered.
 type Versioned[M migrate.Message] struct {
 	Key
 	versionedCell[M]
 	opened[*Handle[M]]
 }
 
-// Key is the id of a [Versioned] cell, the same for as long as the job lives. It does not
-// begin with an upper-case letter: Beam replaces a missing id by the name of the field,
-// which would orphan what is stored when the field is renamed.
+// Key is the id of a [Versioned] cell. Do not change it while the job lives. It must not begin
+// with an upper-case letter: Beam replaces a missing id by the name of the field, and then
+// renaming the field would orphan the stored state.
 type Key string
 
-// StateKey is the id of the cell.
+// StateKey returns the id of the cell.
 func (k Key) StateKey() string { return string(k) }
 
-// KeyCoderType tells Beam that the cell is no map. Beam asks when a pipeline is built, and
-// not when a DoFn is registered, which has no Key: so it panics if there is none.
+// KeyCoderType tells Beam that the cell is not a map. It panics if the id is missing. Beam calls
+// it when a pipeline is built, but not when a DoFn is registered, where cells have no id yet.
 func (k Key) KeyCoderType() reflect.Type {
 	if first, _ := utf8.DecodeRuneInString(string(k)); k == "" || unicode.IsUpper(first) {
-		panic(fmt.Errorf("state: %q is no Key of a Versioned cell: write state.Versioned[...]{Key: \"customer\"}, "+
+		panic(fmt.Errorf("state: %q is not a Key for a Versioned cell: write state.Versioned[...]{Key: \"customer\"}, "+
 			"with an id that never changes and does not begin with an upper-case letter; "+
 			"Beam replaces a missing one by the name of the field", string(k)))
 	}
@@ -51,7 +51,7 @@ func (k Key) KeyCoderType() reflect.Type {
 
 type versionedCell[M migrate.Message] struct{ valueOf[M] }
 
-// CoderType tells Beam what the cell holds. It panics if that cannot be stored.
+// CoderType tells Beam the type that the cell holds. It panics if that type cannot be stored.
 func (versionedCell[M]) CoderType() reflect.Type {
 	t := reflect.TypeFor[M]()
 	if t.Kind() == reflect.Interface {
@@ -67,7 +67,7 @@ func (versionedCell[M]) CoderType() reflect.Type {
 	return t
 }
 
-// UnmarshalJSON is how Beam makes a cell on a worker.
+// UnmarshalJSON is called when Beam makes the cell on a worker.
 func (c *Versioned[M]) UnmarshalJSON(b []byte) error {
 	var fields struct {
 		Key Key `json:"Key"`
@@ -79,13 +79,13 @@ func (c *Versioned[M]) UnmarshalJSON(b []byte) error {
 	return c.opened.UnmarshalJSON(nil)
 }
 
-// Open reads the message and brings it to the current version of schema. An error must
-// fail the bundle.
+// Open reads the message and migrates it to the current version of schema. Fail the bundle if it
+// returns an error.
 func (c *Versioned[M]) Open(sp beamstate.Provider, schema *migrate.Schema) (*Handle[M], error) {
 	return openMessage(&c.opened, sp, string(c.Key), schema, nil)
 }
 
-// At is the cell for [TTL.Fired], which opens it with schema.
+// At returns the cell for [TTL.Fired], which opens it with schema.
 func (c *Versioned[M]) At(schema *migrate.Schema) Cell { return versionedAt[M]{c, schema} }
 
 type versionedAt[M migrate.Message] struct {
@@ -98,7 +98,7 @@ func (c versionedAt[M]) open(sp beamstate.Provider, _ int64) (func() error, erro
 	return clearer(c.Open(sp, c.schema))
 }
 
-// Handle is a cell with one message during one call.
+// Handle is a cell of one message during one call.
 type Handle[M migrate.Message] struct {
 	*stored[M]
 
@@ -109,8 +109,8 @@ type Handle[M migrate.Message] struct {
 	changed bool
 }
 
-// openMessage returns the handle of this call. Extra, if it is not nil, refuses a message
-// that has the right version, and must not be used or stored all the same.
+// openMessage returns the handle of this call. extra may be nil. If it returns an error for a
+// message of the right version, the message is refused.
 func openMessage[M migrate.Message](o *opened[*Handle[M]], sp beamstate.Provider, id string, schema *migrate.Schema, extra func(M) error) (*Handle[M], error) {
 	h, err := o.get(sp, func() (*Handle[M], error) {
 		m, cell, err := read[M](sp, id, schema)
@@ -125,12 +125,12 @@ func openMessage[M migrate.Message](o *opened[*Handle[M]], sp beamstate.Provider
 		return &Handle[M]{stored: cell, schema: schema, extra: extra, message: m, present: cell.found}, nil
 	})
 	if err == nil && h.schema != schema {
-		return nil, fmt.Errorf("state: cell %s: opened with two schemas in a call; keep the one in a variable", id)
+		return nil, fmt.Errorf("state: cell %s: opened with two schemas in one call: keep the schema in a package variable", id)
 	}
 	return h, err
 }
 
-// stampOf is the field of the version stamp, nil if there is none.
+// stampOf returns the field of the version stamp, or nil if the message has none.
 func stampOf[M migrate.Message]() protoreflect.FieldDescriptor {
 	var m M
 	fd := m.ProtoReflect().Descriptor().Fields().ByName("state_schema_version")
@@ -140,12 +140,13 @@ func stampOf[M migrate.Message]() protoreflect.FieldDescriptor {
 	return fd
 }
 
-// Get returns the message, and whether there is one. To change it, change it and Put it.
+// Get returns the message and whether the cell holds one. To change the message, change it and
+// call Put.
 func (h *Handle[M]) Get() (M, bool) { return h.message, h.present }
 
-// Put replaces the message. The cell keeps m, and stamps it with the current version. The
-// error says why m cannot be stored: it is nil, it has another version than the current
-// one (ErrVersion), or text that is not UTF-8 (coders.ErrText). Then nothing has changed.
+// Put replaces the message. The cell keeps m and stamps it with the current version. If m cannot
+// be stored, Put returns an error and changes nothing: m is nil, its version is not the current
+// one (ErrVersion), or it has text that is not UTF-8 (coders.ErrText).
 func (h *Handle[M]) Put(m M) error {
 	if err := h.check(m); err != nil {
 		return fmt.Errorf("state: put %s: %w", h.value.Key, err)
@@ -159,8 +160,8 @@ func (h *Handle[M]) stamp(m M) {
 	m.ProtoReflect().Set(stampOf[M](), protoreflect.ValueOfUint32(h.schema.Current()))
 }
 
-// ErrVersion is a message that is put with the stamp of another version than the current
-// one. One without a stamp is taken to be current.
+// ErrVersion says that a message was put with the stamp of another version than the current one.
+// A message without a stamp counts as current.
 var ErrVersion = errors.New("not of the current schema version")
 
 // check returns why m cannot be stored.
@@ -169,7 +170,7 @@ func (h *Handle[M]) check(m M) error {
 		return coders.ErrNil
 	}
 	if version, stamped := migrate.StoredVersion(m); stamped && version != h.schema.Current() {
-		return fmt.Errorf("a message of schema version %d, the current one is %d: %w", version, h.schema.Current(), ErrVersion)
+		return fmt.Errorf("the message has schema version %d, and the current version is %d: %w", version, h.schema.Current(), ErrVersion)
 	}
 	if h.extra != nil {
 		if err := h.extra(m); err != nil {
@@ -185,9 +186,9 @@ func (h *Handle[M]) Clear() {
 	h.message, h.present, h.changed = none, false, true
 }
 
-// Commit writes the message if it was put or migrated, or clears the cell if it is gone.
-// What was done to the message since it was put is checked, too. An error must fail the
-// bundle.
+// Commit writes the message if it was put or migrated, or clears the cell if the message was
+// cleared. It also checks changes that were made to the message after Put. Fail the bundle if it
+// returns an error.
 func (h *Handle[M]) Commit() error {
 	if h.present && (h.changed || h.migrated) {
 		if err := h.check(h.message); err != nil {
@@ -202,7 +203,8 @@ func (h *Handle[M]) Commit() error {
 	return nil
 }
 
-// clearer returns the function that clears the cell of h and commits, for the open of a Cell.
+// clearer returns the function that clears and commits the cell of h. It implements the open of a
+// Cell.
 func clearer[M migrate.Message](h *Handle[M], err error) (func() error, error) {
 	if err != nil {
 		return nil, err

@@ -11,14 +11,13 @@ import (
 	pb "github.com/beamagents/beamagents-go/proto/beam_agents/v1"
 )
 
-// IntentContext returns the span in which an intent was emitted. The program that executes
-// the intent continues its trace with it:
+// IntentContext returns the span that emitted an intent. The program that executes the intent
+// continues the trace with it:
 //
 //	ctx = trace.ContextWithRemoteSpanContext(ctx, tracing.IntentContext(in))
 //	ctx, span := tracer.Start(ctx, "execute_tool "+in.GetToolName())
 //
-// The context is not valid if the intent carries no trace id, or one of another width than
-// 16 bytes.
+// The context is invalid if the intent has no trace id, or one that is not 16 bytes long.
 func IntentContext(in *pb.ToolIntent) trace.SpanContext {
 	if len(in.GetTraceId()) != 16 {
 		return trace.SpanContext{}
@@ -29,18 +28,18 @@ func IntentContext(in *pb.ToolIntent) trace.SpanContext {
 	})
 }
 
-// Sampled reports whether a trace is among the sampled ones, a share ratio of all, with
-// ratio from 0 (none) to 1 (all). It depends on the trace id alone, so that all spans of a
-// trace are sampled or none, and what a smaller ratio samples a larger one samples, too.
+// Sampled reports whether a trace is sampled. ratio is the share of sampled traces, from 0 (none)
+// to 1 (all). The result depends only on the trace id, so the spans of a trace are sampled
+// together. A trace that is sampled at some ratio is sampled at every larger one.
 //
-// The samplers of OpenTelemetry compare bits of the id itself, which are the same in each
-// trace id of package intent. Sampled compares the first 8 bytes of the id's SHA-256, as a
-// big-endian number, with ratio times 2^64.
+// The samplers of OpenTelemetry compare bits of the id itself, and some of these are the same in
+// every trace id of package intent. So Sampled compares the first 8 bytes of the SHA-256 of the
+// id, as a big-endian number, with ratio times 2^64.
 func Sampled(traceID []byte, ratio float64) bool {
 	if ratio >= 1 {
 		return true
 	}
 	sum := sha256.Sum256(traceID)
-	// 53 bits are what a float64 holds exactly.
+	// A float64 holds 53 bits exactly.
 	return float64(binary.BigEndian.Uint64(sum[:])>>11) < ratio*(1<<53) && !math.IsNaN(ratio)
 }

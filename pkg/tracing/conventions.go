@@ -8,51 +8,51 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 )
 
-// SchemaURL names the version of the OpenTelemetry semantic conventions that the names,
-// the types and the requirement levels in this file follow. It is the last one whose Go
-// package has the GenAI attributes. That package has names and types; the levels are those of
-// model/gen-ai/deprecated/spans-deprecated.yaml of the conventions, which the GenAI spans of
-// 1.41.0 became when they moved to a repository of their own.
+// SchemaURL names the version of the OpenTelemetry semantic conventions that this file follows
+// for names, types and requirement levels. It is the latest version whose Go package has the
+// GenAI attributes. That package has names and types. The levels are those of
+// model/gen-ai/deprecated/spans-deprecated.yaml, where the conventions keep the GenAI spans of
+// 1.41.0 since these moved to another repository.
 const SchemaURL = "https://opentelemetry.io/schemas/1.41.0"
 
-// Type is the type of an attribute's value in a span. In a TraceEvent all values are text.
+// Type is the type of an attribute in a span. In a TraceEvent all values are text.
 type Type uint8
 
-// The types, and the text that a TraceEvent has for each.
+// The types, each with the text form that a TraceEvent has for it.
 const (
 	String     Type = iota // any text
 	Int                    // decimal
-	Double                 // decimal, with a fraction or an exponent or without
+	Double                 // decimal, with an optional fraction and exponent
 	Bool                   // true or false
 	StringList             // a JSON array of strings
-	CommaList              // strings that are separated by commas, in a span a list of strings
+	CommaList              // strings separated by commas; a list of strings in the span
 )
 
-// Level is how much the conventions want an attribute on a kind of span.
+// Level says how strongly the conventions require an attribute on a kind of span.
 type Level string
 
-// The requirement levels. An attribute of ours has none.
+// The requirement levels. Attributes of this library have no level.
 const (
 	Required    Level = "required"
 	Conditional Level = "conditionally required"
 	Recommended Level = "recommended"
-	OptIn       Level = "opt-in" // contents, exported only if asked for
+	OptIn       Level = "opt-in" // contents, which are exported only on request
 )
 
-// Convention says what is known of an attribute.
+// Convention describes an attribute.
 type Convention struct {
 	Name string
 	Type Type
-	// Chat, Tool and Agent are the levels on spans chat, execute_tool and invoke_agent; empty
-	// where the conventions do not list the attribute there.
+	// Chat, Tool and Agent are the levels on the spans chat, execute_tool and invoke_agent. A
+	// level is empty if the conventions do not list the attribute there.
 	Chat, Tool, Agent Level
-	// Source says where the value comes from. It is empty if nothing here sets the attribute,
-	// but an agent may, with Activation.SetAttribute.
+	// Source says where the value comes from. It is empty if this library does not set the
+	// attribute; an agent can, with Activation.SetAttribute.
 	Source string
 }
 
 // Conventions returns the attributes whose type is known, in a fixed order: those of the
-// OpenTelemetry conventions, and ours. All others are text.
+// OpenTelemetry conventions and those of this library. All other attributes are text.
 func Conventions() []Convention { return append([]Convention(nil), conventions...) }
 
 const (
@@ -162,9 +162,9 @@ var conventionOf = func() map[string]Convention {
 	return byName
 }()
 
-// isContent reports whether the attribute of a name holds what a user, a model or a tool
-// said: those that are opt-in here, those of other kinds of spans, and those that older
-// versions of the conventions had.
+// isContent reports whether an attribute holds what a user, a model or a tool said. Such
+// attributes are those of level OptIn here, those of other kinds of spans, and those of older
+// versions of the conventions.
 func isContent(name string) bool {
 	switch name {
 	case "gen_ai.retrieval.query.text", "gen_ai.retrieval.documents", "gen_ai.evaluation.explanation",
@@ -175,7 +175,7 @@ func isContent(name string) bool {
 	return c.Chat == OptIn || c.Tool == OptIn || c.Agent == OptIn
 }
 
-// value returns the typed value of a text. It is invalid if the text is of another type.
+// value converts a text to a typed value. ok is false if the text is not of the type.
 func (t Type) value(text string) (attribute.Value, bool) {
 	switch t {
 	case Int:
@@ -199,6 +199,6 @@ func (t Type) value(text string) (attribute.Value, bool) {
 	return attribute.StringValue(valid(text)), true
 }
 
-// valid returns the text with U+FFFD in place of what is not UTF-8: one such text would
-// cost an OTLP exporter its whole batch.
+// valid replaces invalid UTF-8 by U+FFFD, because an OTLP exporter loses the whole batch over one
+// invalid text.
 func valid(text string) string { return strings.ToValidUTF8(text, "\ufffd") }

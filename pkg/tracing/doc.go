@@ -9,8 +9,8 @@
 //
 // # Behaviour
 //
-// [Span] is a function of the event alone, so that an event that is exported twice is the
-// same span twice. The trace id, the span id and the parent's id are those of the event.
+// [Span] depends only on the event, so an event that is exported twice gives the same span twice.
+// The trace id, the span id and the parent's id are those of the event.
 //
 //	event                    span                                 kind
 //	ACTIVATION_END           invoke_agent {agent}                 INTERNAL
@@ -24,24 +24,26 @@
 //	ERROR of an activation   invoke_agent {agent}                 INTERNAL
 //	another ERROR            error {error.type}                   INTERNAL
 //
-// ACTIVATION_START makes no span: ACTIVATION_END has the same ids and says all that it
-// says. An event of a type that this package does not know is a span of its number.
+// ACTIVATION_START makes no span, because ACTIVATION_END has the same ids and all its data. The
+// span of an event of an unknown type is named after the number of the type.
 //
-// A resumed activation is a span in the trace of its first attempt, whose child it is, even
-// days later: it covers the time of the attempt, and beam_agents.activation.started_ms says
-// when the first attempt began. The traceparent of a caller becomes a link. [IntentContext]
-// returns the span of an intent, for the program that executes it.
+// A resumed activation is a span in the trace of its first attempt and a child of it, even if
+// days lie between. The span covers the time of its own attempt;
+// beam_agents.activation.started_ms says when the first attempt began. The traceparent of a
+// caller becomes a link. [IntentContext] returns the span of an intent, for the program that
+// executes the intent.
 //
-// The attributes of the OpenTelemetry conventions have the types that these give them, and
-// so have ours; see [Conventions]. The status is an error exactly where the event is an
-// ERROR or has an error.type.
+// Attributes of the OpenTelemetry conventions have the types of the conventions; [Conventions]
+// lists them and the attributes of this library with their types. A span has the status error if
+// its event is an ERROR or has an error.type, and otherwise no status.
 //
-// Events carry milliseconds of event time. beam_agents.offset_ms moves the begin of a span,
-// and beam_agents.duration_ms is its width; without them a span of RunAgent has none.
+// The times of events are milliseconds of event time. beam_agents.offset_ms is added to the start
+// of a span, and beam_agents.duration_ms is its length. Without these attributes a span of
+// RunAgent has length zero.
 //
 // # Limits
 //
-// A value that is not of its attribute's type is left out and counted in the span's
-// DroppedAttributes. Text that is not UTF-8 has U+FFFD in its place. Times are kept within
-// the years 1970 to 2262, which is what the nanoseconds of OTLP can say.
+// A value that is not of the type of its attribute is left out and counted in the
+// DroppedAttributes of the span. Invalid UTF-8 is replaced by U+FFFD. Times are limited to the
+// years 1970 to 2262, the range of OTLP's nanoseconds.
 package tracing

@@ -24,35 +24,35 @@ import (
 	pb "github.com/beamagents/beamagents-go/proto/beam_agents/v1"
 )
 
-// Verdict says what became of an event.
+// Verdict says what [Span] made of an event.
 type Verdict uint8
 
 // The verdicts.
 const (
-	// Mapped: the event is a span.
+	// Mapped: the event has become a span.
 	Mapped Verdict = iota
-	// Covered: the event is the beginning of a span that another event makes.
+	// Covered: the event begins a span that another event makes.
 	Covered
-	// NoTrace: the event has no trace id. It belongs to no trace, which is no error.
+	// NoTrace: the event has no trace id, so it belongs to no trace. This is not an error.
 	NoTrace
-	// BadIDs: an id has another width than OpenTelemetry asks for, or is zero.
+	// BadIDs: an id has the wrong length for OpenTelemetry, or is zero.
 	BadIDs
 )
 
 // Options are the options of [Span].
 type Options struct {
-	// Contents exports the attributes that hold what users, models and tools said, which are
-	// opt-in in the conventions. By default they are left out.
+	// Contents exports the attributes that hold what users, models and tools said. They are
+	// opt-in in the conventions, so by default they are left out.
 	Contents bool
-	// Resource is the origin of the spans, such as service.name.
+	// Resource describes the origin of the spans, for example by service.name.
 	Resource *resource.Resource
 }
 
-// scope is who says that the spans are so.
+// scope is the instrumentation scope of the spans.
 var scope = instrumentation.Scope{Name: "github.com/beamagents/beamagents-go/pkg/tracing", SchemaURL: SchemaURL}
 
-// Span returns the span of an event. It is nil if the verdict is not Mapped. The event is
-// not changed.
+// Span returns the span of an event, or nil if the verdict is not Mapped. It does not change the
+// event.
 func Span(e *pb.TraceEvent, o Options) (sdktrace.ReadOnlySpan, Verdict) {
 	if len(e.GetTraceId()) == 0 {
 		return nil, NoTrace
@@ -79,7 +79,7 @@ func Span(e *pb.TraceEvent, o Options) (sdktrace.ReadOnlySpan, Verdict) {
 	return s.Snapshot(), Mapped
 }
 
-// contexts returns the ids of an event, if they are valid.
+// contexts returns the ids of an event. ok is false if they are invalid.
 func contexts(e *pb.TraceEvent) (own, parent trace.SpanContext, ok bool) {
 	if len(e.GetTraceId()) != 16 || len(e.GetSpanId()) != 8 {
 		return own, parent, false
@@ -102,7 +102,7 @@ func contexts(e *pb.TraceEvent) (own, parent trace.SpanContext, ok bool) {
 	return own, parent, own.IsValid()
 }
 
-// caller returns the span of a W3C traceparent, which is not valid if the text is none.
+// caller returns the span of a W3C traceparent. It is invalid if the text is not a traceparent.
 func caller(traceparent string) trace.SpanContext {
 	if traceparent == "" {
 		return trace.SpanContext{}
@@ -121,7 +121,7 @@ func kindOf(e *pb.TraceEvent) trace.SpanKind {
 	return trace.SpanKindInternal
 }
 
-// operation returns the GenAI operation that an event is, or "".
+// operation returns the GenAI operation of an event, or "" if it has none.
 func operation(e *pb.TraceEvent) string {
 	if name := e.GetAttributes()[operationName]; name != "" {
 		return name
@@ -131,7 +131,7 @@ func operation(e *pb.TraceEvent) string {
 		return "invoke_agent"
 	case pb.TraceEvent_LLM_CALL:
 		if e.GetAttributes()[requestModel] == "" && e.GetAttributes()[serverAddress] != "" {
-			return "" // a request of an agent's HTTP client to what is no model that we know
+			return "" // the agent's HTTP client called something other than a known model API
 		}
 		return "chat"
 	case pb.TraceEvent_TOOL_CALL:
@@ -140,7 +140,7 @@ func operation(e *pb.TraceEvent) string {
 	return ""
 }
 
-// nameOf returns the name of a span: few names, since backends group by them.
+// nameOf returns the name of a span. Names have few values, because backends group by them.
 func nameOf(e *pb.TraceEvent) string {
 	a := e.GetAttributes()
 	var object string
@@ -172,10 +172,10 @@ func nameOf(e *pb.TraceEvent) string {
 	return valid(verb + " " + object)
 }
 
-// maxMS is the latest millisecond whose nanoseconds fit into OTLP's and Go's integers.
+// maxMS is the latest millisecond whose nanoseconds fit into an int64, which OTLP and Go use.
 const maxMS = math.MaxInt64 / int64(time.Millisecond)
 
-// times returns the begin and the end of a span.
+// times returns the start and the end of a span.
 func times(e *pb.TraceEvent) (start, end time.Time) {
 	first := addMS(e.GetStartMs(), milliseconds(e, offsetName))
 	last := addMS(e.GetEndMs(), milliseconds(e, offsetName))
@@ -183,7 +183,7 @@ func times(e *pb.TraceEvent) (start, end time.Time) {
 	return time.UnixMilli(first).UTC(), time.UnixMilli(last).UTC()
 }
 
-// milliseconds returns the value of an attribute, 0 if it is absent, negative or no number.
+// milliseconds returns the value of an attribute, or 0 if it is absent, negative or not a number.
 func milliseconds(e *pb.TraceEvent, name string) int64 {
 	text, ok := e.GetAttributes()[name]
 	if !ok {
@@ -196,14 +196,14 @@ func milliseconds(e *pb.TraceEvent, name string) int64 {
 	return max(ms, 0)
 }
 
-// addMS adds a duration, which is not negative, to a time. Both are kept within OTLP's range.
+// addMS adds a duration of at least 0 to a time, and keeps the sum within the range of OTLP.
 func addMS(at, duration int64) int64 {
 	at = min(max(at, 0), maxMS)
 	return at + min(duration, maxMS-at)
 }
 
-// attributes returns the attributes of a span in the order of their names, and how many had
-// a value of another type.
+// attributes returns the attributes of a span, ordered by name, and the number of attributes
+// whose value had another type.
 func attributes(e *pb.TraceEvent, contents bool) (all []attribute.KeyValue, dropped int) {
 	all = make([]attribute.KeyValue, 0, len(e.GetAttributes())+6)
 	all = append(all, attribute.String(entityKeyName, keyText(e.GetEntityKey())),
@@ -227,12 +227,12 @@ func attributes(e *pb.TraceEvent, contents bool) (all []attribute.KeyValue, drop
 		case name == "" || name == errorType && text == "" || isContent(name) && !contents:
 			continue
 		case name == entityKeyName || name == seqName || name == stepName:
-			dropped++ // these names say where the span comes from
+			dropped++ // reserved: these names describe the origin of the span
 			continue
 		case name == traceparentName && caller(text).IsValid():
-			continue // it is a link
+			continue // the traceparent becomes a link instead
 		}
-		value, ok := conventionOf[name].Type.value(text) // of the type String if nothing is known
+		value, ok := conventionOf[name].Type.value(text) // String if the attribute is unknown
 		if !ok {
 			dropped++
 			continue
@@ -240,7 +240,7 @@ func attributes(e *pb.TraceEvent, contents bool) (all []attribute.KeyValue, drop
 		all = append(all, attribute.KeyValue{Key: attribute.Key(valid(name)), Value: value})
 	}
 	slices.SortStableFunc(all, func(a, b attribute.KeyValue) int { return strings.Compare(string(a.Key), string(b.Key)) })
-	// Two names that are not UTF-8 may have become one, and OTLP wants each name once.
+	// Two names with invalid UTF-8 may have become equal, and OTLP allows each name once.
 	once := slices.CompactFunc(all, func(a, b attribute.KeyValue) bool { return a.Key == b.Key })
 	return once, dropped + len(all) - len(once)
 }

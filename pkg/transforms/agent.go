@@ -18,11 +18,11 @@ import (
 	pb "github.com/beamagents/beamagents-go/proto/beam_agents/v1"
 )
 
-// What [AgentParams.WhileSuspended] may be.
+// The values of [AgentParams].WhileSuspended.
 const (
-	// Defer keeps an event of a suspended key until the suspension ends.
+	// Defer keeps an event for a suspended key until the suspension ends.
 	Defer = activation.Defer
-	// Reject makes a dead letter suspended/rejected of it.
+	// Reject makes a dead letter suspended/rejected of an event for a suspended key.
 	Reject = activation.Reject
 )
 
@@ -31,63 +31,68 @@ const DefaultConcurrency = 16
 
 const maxConcurrency = 1024
 
-// AgentParams are the options of [RunAgent]. A zero value of a field is its default.
+// AgentParams are the options of [RunAgent]. The zero value of an optional field stands for its
+// default.
 type AgentParams struct {
-	// Name is required: 1 to 64 of a-z, 0-9, "_" and "-". It is stored with each suspension,
-	// which only an agent of this name resumes, so it never changes while a job runs.
+	// Name is required: 1 to 64 characters of a-z, 0-9, "_" and "-". It is stored with each
+	// suspension, and only an agent of the same name resumes it. So do not change it while a job
+	// runs.
 	Name string
-	// Agent is required: a pointer to a struct whose type was given to [RegisterAgent]. Its
-	// exported fields travel to the workers as JSON.
+	// Agent is required: a pointer to a struct whose type was registered with [RegisterAgent].
+	// Its exported fields travel to the workers as JSON.
 	Agent agent.Agent
-	// Concurrency is how many activations run at once in a worker process, 1 to 1,024; 0 is
-	// DefaultConcurrency. The activations of a key run one after the other, in the order of
-	// arrival.
+	// Concurrency bounds the activations that run at once in a worker process, 1 to 1,024; 0 is
+	// DefaultConcurrency. The activations of one key always run one after the other, in the order
+	// in which their inputs arrive.
 	Concurrency int
-	// ActivationTimeout is the time limit of an activation, 1 ms to 1 h; 0 is 5 minutes.
-	// Beyond it the activation is a dead letter activation_timeout.
+	// ActivationTimeout is the time limit of an activation, 1 ms to 1 h; 0 is 5 minutes. An
+	// activation that exceeds it becomes a dead letter activation_timeout.
 	ActivationTimeout time.Duration
-	// TTL is how long after its last event or answer a key is idle, by event time; at least
-	// 1 ms. Then its memory and replay cache are cleared. 0 is never. A suspended key is not
-	// idle.
+	// TTL is the time, in event time, after which a key without an event or an answer is idle, at
+	// least 1 ms; 0 is never. The memory and the replay cache of an idle key are cleared. A
+	// suspended key is not idle.
 	TTL time.Duration
-	// WhileSuspended is Defer or Reject.
+	// WhileSuspended says what happens to an event for a suspended key: Defer, the default, or
+	// Reject.
 	WhileSuspended activation.WhileSuspended
-	// MaxDeferred and MaxDeferredBytes bound the events of a key that wait for the end of a
-	// suspension, and their bytes; 0 is 64 and 1 MiB. More are dead letters
-	// deferred_overflow.
+	// MaxDeferred and MaxDeferredBytes bound the events of a key that are deferred while it is
+	// suspended: how many, and their size in bytes; 0 is 64 and 1 MiB. An event beyond either
+	// bound is a dead letter deferred_overflow.
 	MaxDeferred      int
 	MaxDeferredBytes int
-	// MaxIntents bounds the intents of a key that are open at once; 0 is 1,000.
+	// MaxIntents bounds the open intents of a key; 0 is 1,000.
 	MaxIntents int
-	// MaxOutputBytes bounds what an activation emits, outputs and intents together, in
-	// bytes; 0 is 10 MiB.
+	// MaxOutputBytes bounds what one activation emits, outputs and intents together, in bytes; 0
+	// is 10 MiB.
 	MaxOutputBytes int
 	// MaxSnapshotBytes bounds the snapshot of a suspension, in bytes; 0 is 1 MiB.
 	MaxSnapshotBytes int
-	// MaxActivationsPerHour bounds the activations of a key in an hour of event time; 0 is
-	// no limit. An event or an answer beyond it is a dead letter budget_exceeded.
+	// MaxActivationsPerHour bounds the activations of a key in an hour of event time; 0 is no
+	// limit. An event or an answer beyond the bound is a dead letter budget_exceeded.
 	MaxActivationsPerHour int
-	// MaxTokens bounds the tokens of the model responses of an activation, those from the
-	// replay cache included; 0 is no limit. An activation beyond it is a dead letter
+	// MaxTokens bounds the tokens in the model responses of one activation, responses from the
+	// replay cache included; 0 is no limit. An activation beyond the bound is a dead letter
 	// budget_exceeded.
 	MaxTokens int64
-	// MaxModelCalls bounds the model calls of a worker process that are in flight at once, 1
-	// to 4,096; 0 is 64. A provider that answers with status 429 or 529, or with 503 and
-	// Retry-After, stops all of them for a moment.
+	// MaxModelCalls bounds the model calls that a worker process has in flight, 1 to 4,096; 0 is
+	// 64. A host that answers with status 429 or 529, or with 503 and Retry-After, gets no calls
+	// of the process for a moment.
 	MaxModelCalls int
-	// NoModelMemo makes a bundle that is retried in the same worker process repeat its model
-	// calls. By default the process remembers up to 32 MiB of responses.
+	// NoModelMemo turns off the memo of model responses. By default a worker process remembers up
+	// to 32 MiB of responses, so that a bundle that is retried in the same process does not
+	// repeat its model calls.
 	NoModelMemo bool
-	// HoldWatermark holds the output watermark at the deadline of the earliest suspension,
-	// so that what a timeout emits is not late. By default nothing is held: a suspension of
-	// days does not stop the windows downstream, and the output of a timeout may be late.
+	// HoldWatermark holds the output watermark at the deadline of the earliest suspension, so
+	// that the output of a timeout is not late. By default the watermark is not held: a
+	// suspension of days does not stop the windows downstream, but the output of a timeout may be
+	// late.
 	HoldWatermark bool
-	// MeasureDurations adds beam_agents.duration_ms and beam_agents.offset_ms to trace
-	// events. They are measured, so they differ when a bundle is retried.
+	// MeasureDurations adds the attributes beam_agents.duration_ms and beam_agents.offset_ms to
+	// trace events. They are measured, so they differ when a bundle is retried.
 	MeasureDurations bool
 }
 
-// common are the parameters that every runtime of an agent has, with their defaults.
+// common returns the parameters that every runtime of an agent has, with defaults filled in.
 func (p AgentParams) common() (activation.AgentParams, error) {
 	return activation.AgentParams{
 		Name: p.Name, Agent: p.Agent, ActivationTimeout: p.ActivationTimeout, TTL: p.TTL, WhileSuspended: p.WhileSuspended,
@@ -105,34 +110,34 @@ func (p AgentParams) checkConcurrency() error {
 	return nil
 }
 
-// RegisterAgent makes the agent type *T known to the workers. Call it in an init function
-// of the package that declares the type.
+// RegisterAgent makes the agent type *T known to the workers. Call it in an init function of the
+// package that declares T.
 func RegisterAgent[T agent.Agent]() {
-	// Not by beam.RegisterType, which also makes a schema of the type, and panics in beam.Init
-	// if a field has none, such as a client. An agent is no element and needs no schema.
+	// beam.RegisterType would also infer a schema of the type, and beam.Init panics if a field,
+	// such as a client, has no schema. An agent is not an element and needs no schema.
 	runtime.RegisterType(reflect.TypeFor[T]())
 }
 
-// Agents is the result of [RunAgent]. Each element is at the event time of the activation
-// that it comes from.
+// Agents is the result of [RunAgent]. Each element has the event time of the activation that
+// emitted it.
 type Agents struct {
-	// Outputs: PCollection<KV<[]byte, []byte>>, what the agent emitted, under its key.
+	// Outputs: PCollection<KV<[]byte, []byte>>, what the agent emitted, by entity key.
 	Outputs beam.PCollection
-	// Intents: PCollection<*pb.ToolIntent>. They are not signed: see SignIntents.
+	// Intents: PCollection<*pb.ToolIntent>, not signed; see [SignIntents].
 	Intents beam.PCollection
 	// Traces: PCollection<*pb.TraceEvent>.
 	Traces beam.PCollection
 	// Snapshots: PCollection<*pb.StateSnapshot>, the answers to export requests.
 	Snapshots beam.PCollection
-	// Errors: PCollection<*pb.ActivationErrorRecord>.
+	// Errors: PCollection<*pb.ActivationErrorRecord>, the dead letters.
 	Errors beam.PCollection
 }
 
-// RunAgent runs an agent on a PCollection<KV<[]byte, *pb.AgentEnvelope>>, such as
-// KeyByEntity returns. Each key has a memory, and at most one suspension.
+// RunAgent runs an agent on a PCollection<KV<[]byte, *pb.AgentEnvelope>>, such as KeyByEntity
+// returns. Each key has its own memory, and at most one suspension.
 //
-// It panics if the parameters or the input cannot be used, and says what to change;
-// [TryRunAgent] returns that as an error.
+// RunAgent panics if the parameters, the input or the runner cannot be used, and says what to
+// change. [TryRunAgent] returns an error instead.
 func RunAgent(s beam.Scope, params AgentParams, col beam.PCollection) Agents {
 	agents, err := TryRunAgent(s, params, col)
 	if err != nil {
@@ -141,7 +146,7 @@ func RunAgent(s beam.Scope, params AgentParams, col beam.PCollection) Agents {
 	return agents
 }
 
-// TryRunAgent is [RunAgent] with an error in place of the panic.
+// TryRunAgent is [RunAgent] that returns an error instead of panicking.
 func TryRunAgent(s beam.Scope, params AgentParams, col beam.PCollection) (Agents, error) {
 	fn, err := newRunAgentFn(params)
 	if err == nil {
@@ -157,8 +162,8 @@ func TryRunAgent(s beam.Scope, params AgentParams, col beam.PCollection) (Agents
 	return Agents{Outputs: out[0], Intents: out[1], Traces: out[2], Snapshots: out[3], Errors: out[4]}, nil
 }
 
-// checkAgentRunner looks at the flag --runner, if the program has parsed it: the legacy
-// direct runner dereferences nil when it comes to a DoFn with state.
+// checkAgentRunner refuses the legacy direct runner, if the program has parsed the flag --runner:
+// that runner dereferences nil when it meets a DoFn with state.
 func checkAgentRunner() error {
 	runner := flag.Lookup("runner")
 	if runner != nil && (runner.Value.String() == "direct" || runner.Value.String() == "DirectRunner") {
@@ -169,7 +174,7 @@ func checkAgentRunner() error {
 
 func checkAgentInput(col beam.PCollection) error {
 	if !col.IsValid() {
-		return errors.New("the input is no PCollection; use that of KeyByEntity")
+		return errors.New("the input is not a PCollection; use that of KeyByEntity")
 	}
 	t := col.Type()
 	if t.Type() != typex.KVType || len(t.Components()) != 2 ||
@@ -177,13 +182,13 @@ func checkAgentInput(col beam.PCollection) error {
 		return fmt.Errorf("the input is a PCollection of %v; use KV<[]byte, *pb.AgentEnvelope>, as KeyByEntity returns it", t)
 	}
 	if col.WindowingStrategy().Fn.Kind != window.GlobalWindows {
-		return fmt.Errorf("the input is in %v, at whose end a runner clears the state of a key: "+
+		return fmt.Errorf("the input is windowed by %v, and a runner clears the state of a key when its window ends: "+
 			"apply the windows to the outputs", col.WindowingStrategy().Fn)
 	}
 	return nil
 }
 
-// newRunAgentFn returns the DoFn of validated parameters.
+// newRunAgentFn checks the parameters and returns their DoFn.
 func newRunAgentFn(params AgentParams) (*beamagentsRunAgentFn, error) {
 	p, err := params.common()
 	if err == nil {
@@ -199,7 +204,7 @@ func newRunAgentFn(params AgentParams) (*beamagentsRunAgentFn, error) {
 	case !named || !ok:
 		return nil, fmt.Errorf("the type of the agent is not registered: call transforms.RegisterAgent[%v]() in an init function", t)
 	case registered != t.Elem(): // a worker knows a type by its name
-		return nil, fmt.Errorf("the type of the agent is not registered, and another type of the name %s is registered: declare and register it outside of functions", key)
+		return nil, fmt.Errorf("the type of the agent is not registered, but another type of the name %s is registered: declare and register it outside of functions", key)
 	}
 	encoded, err := agent.Encode(p.Agent)
 	if err != nil {

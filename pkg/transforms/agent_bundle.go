@@ -21,11 +21,11 @@ import (
 	pb "github.com/beamagents/beamagents-go/proto/beam_agents/v1"
 )
 
-// maxHeldBytes bounds what the sessions of a bundle hold: queued inputs, state, and what
-// goes out. Beyond it those that are idle are committed before the end of the bundle.
+// maxHeldBytes bounds the bytes that the sessions of a bundle hold: queued inputs, state and
+// outputs. When they hold more, idle sessions are committed before the bundle ends.
 var maxHeldBytes int64 = 64 << 20
 
-// maxParallelWrites bounds the sessions whose state is written at once.
+// maxParallelWrites bounds the sessions that write their state at the same time.
 const maxParallelWrites = 16
 
 // The first and the last time, in ms, for which a timer can be set.
@@ -34,16 +34,16 @@ const (
 	lastTimer  = int64(mtime.EndOfGlobalWindowTime)
 )
 
-// agentBundle is what belongs to one bundle: the sessions of its keys.
+// agentBundle holds the sessions of the keys of one bundle.
 //
-// Emitters and timers are used by the goroutine of the bundle alone. A timer belongs to the
-// key of the call that sets it, so a session that is still running when its call returns
-// leaves its timers to the tag wake.
+// Only the goroutine of the bundle uses emitters and timers. A timer belongs to the key of the
+// call that sets it. So when a call returns while its session still runs, the timer with the tag
+// wake is set, and the other timers of the session are set when wake fires.
 type agentBundle struct {
 	host     *agentHost
-	scope    string // of model calls
+	scope    string // the scope of model calls, see workerOf
 	sessions map[string]*agentSession
-	order    []*agentSession // by first element
+	order    []*agentSession // in the order of their first elements
 	ctx      context.Context //nolint:containedctx // it is the bundle's own
 	cancel   context.CancelFunc
 	running  sync.WaitGroup
@@ -57,8 +57,7 @@ func newAgentBundle(h *agentHost) *agentBundle {
 	return b
 }
 
-// cancelled ends what still runs for the bundle, and forgets its sessions. Nil is no
-// bundle.
+// cancelled stops what still runs for the bundle, and drops its sessions. b may be nil.
 func (b *agentBundle) cancelled() {
 	if b != nil {
 		b.fail(errEnded)
@@ -69,15 +68,15 @@ func (b *agentBundle) cancelled() {
 
 var errEnded = errors.New("transforms.RunAgent: the bundle has ended")
 
-// endUnless ends the bundle after a call that failed, or panicked, as an emitter does:
-// nobody else tells the bundle.
+// endUnless cancels the bundle if a call of it has failed. It is deferred, because emitters panic
+// and nothing else tells the bundle.
 func (b *agentBundle) endUnless(ok bool) {
 	if !ok {
 		b.cancelled()
 	}
 }
 
-// fail keeps the first error.
+// fail stores the error, unless an earlier one is stored.
 func (b *agentBundle) fail(err error) {
 	if b.err.CompareAndSwap(nil, &err) {
 		b.cancel()
@@ -101,7 +100,7 @@ func (b *agentBundle) session(key []byte, sp beamstate.Provider) *agentSession {
 	return s
 }
 
-// element takes an element of the bundle.
+// element queues an element in the session of its key.
 func (b *agentBundle) element(
 	ctx context.Context, sp beamstate.Provider, tp timers.Provider, key []byte, env *pb.AgentEnvelope, out agentOutputs,
 ) error {
@@ -111,8 +110,9 @@ func (b *agentBundle) element(
 	s := b.session(key, sp)
 	atMS := env.GetEventTimeMs()
 	if b.host.hold && b.host.concurrency > 1 && !s.woken {
-		// A suspension whose deadline timer is not set yet may be from before this session, and
-		// setting wake anew replaces its hold.
+		// The key may have a suspension from an earlier bundle whose deadline timer is not set
+		// yet. That is the job of wake, and setting wake anew replaces the time at which it holds
+		// the watermark.
 		if err := s.wait(); err != nil {
 			return err
 		}
@@ -128,8 +128,8 @@ func (b *agentBundle) element(
 	return b.early(ctx, out)
 }
 
-// settle sets the timers that the session asks for if it is known already, and else the
-// tag wake. The key of the session must be that of the call.
+// settle sets the timers of the session. With a concurrency of 1 the session has ended and its
+// timers are known; otherwise settle sets wake. The call must be for the key of the session.
 func (s *agentSession) settle(tp timers.Provider, atMS int64) error {
 	if s.bundle.host.concurrency > 1 {
 		s.wake(tp, atMS)
@@ -145,7 +145,7 @@ func (s *agentSession) settle(tp timers.Provider, atMS int64) error {
 	return nil
 }
 
-// timer takes a timer that fires.
+// timer handles a timer that fires.
 func (b *agentBundle) timer(
 	ctx context.Context, sp beamstate.Provider, tp timers.Provider, key []byte, tag string, out agentOutputs,
 ) error {
@@ -167,8 +167,8 @@ func (s *agentSession) fired(ctx context.Context, tp timers.Provider, tag string
 		return err
 	}
 	if !s.found && !s.k.Changed && tag != activation.WakeTag {
-		// Only a key with state sets these timers. Flink clears the state of a bounded input
-		// before its last timers.
+		// These timers are only set for a key that has state. But on Flink, the state of a
+		// bounded input is cleared before the last timers fire.
 		agentTimersWithoutState.Inc(ctx, 1)
 		log.Warnf(ctx, "transforms.RunAgent: agent %q: the timer %s of key %q found no state", s.bundle.host.Name, tag, s.key)
 		return nil
@@ -180,18 +180,18 @@ func (s *agentSession) fired(ctx context.Context, tp timers.Provider, tag string
 			if err := s.now(agentInput{tag: tag}); err != nil {
 				return err
 			}
-			if err := s.relieve(ctx, out); err != nil {
+			if err := s.commitIfFull(ctx, out); err != nil {
 				return err
 			}
 		}
-		s.armedMS = notArmed // the bundle that stored the deadline has set wake alone
+		s.armedMS = notArmed // the bundle that stored the deadline has set only wake, not the deadline timer
 		s.arm(tp)
 		return nil
 	case activation.DeadlineTag:
 		due, suspended := activation.Deadline(s.k.Control)
 		if !suspended || due != s.armedMS {
-			// The suspension that the timer was set for has ended. If there is another one, its
-			// timer is set by wake.
+			// The suspension that this timer was set for has ended. If the key is suspended
+			// again, wake sets the timer of the new deadline.
 			return nil
 		}
 		s.armedMS = notArmed
@@ -217,13 +217,13 @@ func (s *agentSession) fired(ctx context.Context, tp timers.Provider, tag string
 	return fmt.Errorf("transforms.RunAgent: a timer with the unknown tag %q", tag)
 }
 
-// now runs an input to its end.
+// now queues an input and waits until it has run.
 func (s *agentSession) now(in agentInput) error {
 	s.enqueue(in)
 	return s.wait()
 }
 
-// arm sets the timers that the control of the session asks for, unless they are set. The
+// arm sets the deadline and TTL timers that the control cell asks for, unless they are set. The
 // session must be idle.
 func (s *agentSession) arm(tp timers.Provider) {
 	if s.handle == nil {
@@ -246,9 +246,9 @@ func (s *agentSession) arm(tp timers.Provider) {
 	}
 }
 
-// wake sets the tag wake at the beginning of time, so that it fires before every deadline,
-// one that the session has replaced in this bundle among them. It holds the watermark, if
-// it has to, at the earliest time for which no timer is set yet.
+// wake sets the timer with the tag wake to the minimum timestamp, so that it fires before every
+// deadline timer, also one whose deadline the session has replaced in this bundle. With
+// HoldWatermark it holds the watermark at the earliest time for which no other timer is set yet.
 func (s *agentSession) wake(tp timers.Provider, atMS int64) {
 	if !s.bundle.host.hold {
 		if !s.woken {
@@ -264,8 +264,8 @@ func (s *agentSession) wake(tp timers.Provider, atMS int64) {
 	setTimer(tp, activation.WakeTag, firstTimer, atMS)
 }
 
-// earliestOutput is the earliest time, in ms, of what a key can leave without another
-// element.
+// earliestOutput returns the earliest time, in ms, at which the key can emit something without
+// another element.
 func earliestOutput(c *runtimepb.KeyControl) int64 {
 	if due, ok := activation.Deadline(c); ok {
 		return due
@@ -276,10 +276,10 @@ func earliestOutput(c *runtimepb.KeyControl) int64 {
 	return math.MaxInt64
 }
 
-// noHold is for a timer that does not hold the watermark.
+// noHold stands for a timer that does not hold the watermark.
 const noHold = math.MinInt64
 
-// setTimer sets the timer of a tag, which holds the watermark at holdMS.
+// setTimer sets the timer of a tag to atMS. The timer holds the watermark at holdMS.
 func setTimer(tp timers.Provider, tag string, atMS, holdMS int64) {
 	output := timers.WithNoOutputTimestamp()
 	if holdMS != noHold {
@@ -288,7 +288,8 @@ func setTimer(tp timers.Provider, tag string, atMS, holdMS int64) {
 	timers.InEventTime(state.TimerFamily).Set(tp, time.UnixMilli(min(atMS, lastTimer)), timers.WithTag(tag), output)
 }
 
-// early commits idle sessions while too much is held, and waits if none is idle.
+// early commits idle sessions while the bundle holds too much. If no session is idle, it waits
+// for one.
 func (b *agentBundle) early(ctx context.Context, out agentOutputs) error {
 	for b.held.Load() > maxHeldBytes && len(b.order) > 0 {
 		var idle []*agentSession
@@ -317,7 +318,7 @@ func (b *agentBundle) early(ctx context.Context, out agentOutputs) error {
 	return b.failed()
 }
 
-// commitAll ends the bundle.
+// commitAll waits for all sessions and commits them.
 func (b *agentBundle) commitAll(ctx context.Context, out agentOutputs) error {
 	for _, s := range b.order {
 		if err := s.wait(); err != nil {
@@ -327,8 +328,8 @@ func (b *agentBundle) commitAll(ctx context.Context, out agentOutputs) error {
 	return b.commit(ctx, b.order, out)
 }
 
-// commit writes the state of idle sessions and emits what they have left. An error fails
-// the bundle: a write may have cleared a cell and not filled it.
+// commit writes the state of idle sessions, and then emits their outputs. An error fails the
+// bundle, because a write may have cleared a cell without filling it again.
 func (b *agentBundle) commit(ctx context.Context, sessions []*agentSession, out agentOutputs) error {
 	if err := b.failed(); err != nil {
 		return err
@@ -368,8 +369,8 @@ func (b *agentBundle) commit(ctx context.Context, sessions []*agentSession, out 
 	return nil
 }
 
-// relieve commits the session, which goes on, if too much is held.
-func (s *agentSession) relieve(ctx context.Context, out agentOutputs) error {
+// commitIfFull commits the session if the bundle holds too much. The session stays open.
+func (s *agentSession) commitIfFull(ctx context.Context, out agentOutputs) error {
 	if s.bundle.held.Load() <= maxHeldBytes {
 		return nil
 	}
@@ -380,7 +381,7 @@ func (s *agentSession) relieve(ctx context.Context, out agentOutputs) error {
 	return nil
 }
 
-// emit counts and emits what the steps of the session have left, in order of arrival.
+// emit emits the outputs of the session in order of arrival, and updates the metrics.
 func (s *agentSession) emit(ctx context.Context, out agentOutputs) {
 	for _, c := range s.counts {
 		agentCounters[c.name].Inc(ctx, c.n)
@@ -412,7 +413,7 @@ func (s *agentSession) emit(ctx context.Context, out agentOutputs) {
 	}
 	if s.left > 0 {
 		activationsAbandoned.Inc(ctx, int64(s.left))
-		log.Warnf(ctx, "transforms.RunAgent: agent %q: %d activations of key %q go on after their time limit", s.bundle.host.Name, s.left, s.key)
+		log.Warnf(ctx, "transforms.RunAgent: agent %q: %d activations of key %q still run after their time limit", s.bundle.host.Name, s.left, s.key)
 	}
 	if s.memHandle != nil {
 		memoryBytes.Update(ctx, s.memHandle.ValueBytes())

@@ -28,16 +28,16 @@ func init() {
 	register.Emitter2[beam.EventTime, *pb.ActivationErrorRecord]()
 }
 
-// beamagentsAgentTimers declares the one timer family.
+// beamagentsAgentTimers declares the timer family of RunAgent.
 type beamagentsAgentTimers struct{}
 
-// Timers tells Beam of the timer family.
+// Timers declares the family in event time.
 func (beamagentsAgentTimers) Timers() map[string]timers.TimeDomain {
 	return map[string]timers.TimeDomain{state.TimerFamily: timers.EventTimeDomain}
 }
 
-// beamagentsRunAgentFn hands elements and timers to the sessions of a bundle. The cells
-// are fields so that Beam knows them: each session has its own.
+// beamagentsRunAgentFn passes elements and timers to the sessions of a bundle. Its cells are
+// fields so that Beam declares them; each session opens cells of its own.
 type beamagentsRunAgentFn struct {
 	Control     state.Control
 	Memory      state.Memory
@@ -62,11 +62,11 @@ type beamagentsRunAgentFn struct {
 	HoldWatermark, MeasureDurations bool
 
 	host   *agentHost
-	scope  string // of model calls: the worker of a job
+	scope  string // the scope of model calls: the id of the worker, see workerOf
 	bundle *agentBundle
 }
 
-// agentOutputs are the emitters of a call.
+// agentOutputs are the emitters that Beam passes to a call.
 type agentOutputs struct {
 	outputs   func(beam.EventTime, []byte, []byte)
 	intents   func(beam.EventTime, *pb.ToolIntent)
@@ -75,21 +75,21 @@ type agentOutputs struct {
 	errs      func(beam.EventTime, *pb.ActivationErrorRecord)
 }
 
-// Setup makes the agent ready, once in a worker process.
+// Setup sets the agent up, once in a worker process.
 func (f *beamagentsRunAgentFn) Setup(ctx context.Context) (err error) {
 	f.host, err = hostOf(f) //nolint:contextcheck // the agent's Setup serves the process, not this instance alone
 	f.scope = workerOf(ctx)
 	return err
 }
 
-// workerOf is the id of the worker, which the SDK hands over in the metadata of its calls.
-// Several jobs may run in one process, each with workers of its own.
+// workerOf returns the id of the worker from the metadata of the SDK's calls. Several jobs may
+// run in one process, each with its own workers.
 func workerOf(ctx context.Context) string {
 	md, _ := metadata.FromOutgoingContext(ctx)
 	return strings.Join(md.Get("worker_id"), " ")
 }
 
-// StartBundle forgets what a bundle that failed has left.
+// StartBundle drops what a failed bundle has left, and begins a new one.
 func (f *beamagentsRunAgentFn) StartBundle(
 	_ func(beam.EventTime, []byte, []byte), _ func(beam.EventTime, *pb.ToolIntent), _ func(beam.EventTime, *pb.TraceEvent),
 	_ func(beam.EventTime, *pb.StateSnapshot), _ func(beam.EventTime, *pb.ActivationErrorRecord),
@@ -99,7 +99,7 @@ func (f *beamagentsRunAgentFn) StartBundle(
 	f.bundle.scope = f.scope
 }
 
-// ProcessElement runs an activation, unless the envelope asks for none.
+// ProcessElement hands the envelope to the session of its key.
 func (f *beamagentsRunAgentFn) ProcessElement(
 	ctx context.Context, sp beamstate.Provider, tp timers.Provider, key []byte, env *pb.AgentEnvelope,
 	outputs func(beam.EventTime, []byte, []byte), intents func(beam.EventTime, *pb.ToolIntent), traces func(beam.EventTime, *pb.TraceEvent),
@@ -112,7 +112,8 @@ func (f *beamagentsRunAgentFn) ProcessElement(
 	return err
 }
 
-// OnTimer has no error: a panic fails the bundle.
+// OnTimer hands the timer to the session of its key. It cannot return an error, so it panics to
+// fail the bundle.
 func (f *beamagentsRunAgentFn) OnTimer(
 	ctx context.Context, sp beamstate.Provider, tp timers.Provider, key []byte, timer timers.Context,
 	outputs func(beam.EventTime, []byte, []byte), intents func(beam.EventTime, *pb.ToolIntent), traces func(beam.EventTime, *pb.TraceEvent),
@@ -126,7 +127,7 @@ func (f *beamagentsRunAgentFn) OnTimer(
 	ok = true
 }
 
-// FinishBundle writes the state of all keys and emits what their activations left.
+// FinishBundle waits for all sessions, writes their state and emits their outputs.
 func (f *beamagentsRunAgentFn) FinishBundle(
 	ctx context.Context,
 	outputs func(beam.EventTime, []byte, []byte), intents func(beam.EventTime, *pb.ToolIntent), traces func(beam.EventTime, *pb.TraceEvent),

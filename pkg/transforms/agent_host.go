@@ -16,13 +16,13 @@ import (
 	"github.com/beamagents/beamagents-go/pkg/modelcall"
 )
 
-// agentHost is an agent in a worker process: one value for all bundles.
+// agentHost is an agent in a worker process. All bundles share it.
 type agentHost struct {
 	activation.Rules
 
 	limit       time.Duration // of an activation
 	concurrency int
-	slots       chan struct{} // one for each activation that runs
+	slots       chan struct{} // each running activation takes one
 	hold        bool          // HoldWatermark
 	calls       modelcall.Options
 
@@ -30,13 +30,13 @@ type agentHost struct {
 	setUp bool
 }
 
-// agentHosts are the hosts of the process, by the encoding of their DoFn.
+// agentHosts are the hosts of the process, by the JSON of their DoFns.
 var agentHosts struct {
 	sync.Mutex
 	byFn map[string]*agentHost
 }
 
-// hostOf returns the host of a DoFn, set up.
+// hostOf returns the host of a DoFn, after the Setup of its agent.
 func hostOf(f *beamagentsRunAgentFn) (*agentHost, error) {
 	name, err := json.Marshal(f) //nolint:musttag // it is compared within the process alone
 	if err != nil {
@@ -86,7 +86,7 @@ func newAgentHost(f *beamagentsRunAgentFn) (*agentHost, error) {
 	return h, nil
 }
 
-// prepare calls the Setup of the agent until it has succeeded once.
+// prepare calls the agent's Setup, unless it has succeeded before.
 func (h *agentHost) prepare() error {
 	h.ready.Lock()
 	defer h.ready.Unlock()

@@ -20,24 +20,24 @@ import (
 	pb "github.com/beamagents/beamagents-go/proto/beam_agents/v1"
 )
 
-// What a session, an input and a record cost besides the bytes of their content.
+// What a session, an input and an output cost in bytes, besides their content.
 const (
 	sessionBytes = 2 << 10
 	inputBytes   = 256
 	effectBytes  = 256
 )
 
-// maxAbandoned is how many activations of a worker process may go on after their end.
+// maxAbandoned bounds the activations of a worker process that still run after their time limit.
 const maxAbandoned = 64
 
-// agentSession is a key within a bundle: its state is read once, at first use, and written
-// once, when the session is committed. Its inputs run one after the other.
+// agentSession is a key within a bundle. It reads the state of the key once, at first use, and
+// writes it once, when it is committed. It runs its inputs one after the other.
 type agentSession struct {
 	bundle *agentBundle
 	key    []byte
 
-	// The state of the key. Only the goroutine that runs the session uses it, or, while the
-	// session is idle, that of the bundle.
+	// The state of the key. It belongs to the goroutine that runs the session, and to the
+	// goroutine of the bundle while the session is idle.
 	sp       beamstate.Provider
 	control  state.Control
 	memory   state.Memory
@@ -51,12 +51,12 @@ type agentSession struct {
 	cacheForm storedForm
 	k         activation.Key
 	found     bool  // the key had a control cell
-	armedMS   int64 // the due time of the deadline timer, unless wake has still to set it
-	rest      bool  // deferred events are left that could run now
+	armedMS   int64 // the time to which the deadline timer is set, or notArmed
+	rest      bool  // there are deferred events that can run now
 
-	// For the bundle's goroutine alone.
-	woken  bool  // the tag wake is set
-	holdMS int64 // at which wake holds the watermark
+	// Only the goroutine of the bundle uses these.
+	woken  bool  // the timer with the tag wake is set
+	holdMS int64 // the time at which wake holds the watermark
 
 	mu      sync.Mutex
 	changed sync.Cond
@@ -64,25 +64,25 @@ type agentSession struct {
 	busy    bool
 	effects []activation.Effect
 	counts  []agentCount
-	spent   []int64 // ms of activations
-	flying  []int64 // activations that ran in the process as each of these began
+	spent   []int64 // the duration of each activation, in ms
+	flying  []int64 // for each activation: how many ran in the process when it began
 	samples []activation.Sample
-	evicted int   // entries of memory, that are counted
-	left    int   // activations that ignore the end of their time
-	held    int64 // bytes that count for the bundle
-	cells   int64 // bytes of them that are state
+	evicted int   // evicted memory entries that the counter has
+	left    int   // activations that run on after their time limit
+	held    int64 // bytes that the bundle counts for this session
+	cells   int64 // the part of held that is state
 }
 
-// agentCount is by how much a counter grows.
+// agentCount is an amount to add to a counter.
 type agentCount struct {
 	name string
 	n    int64
 }
 
-// notArmed says that no deadline timer is set, as far as the session knows.
+// notArmed is the armedMS of a session that knows of no deadline timer.
 const notArmed = -1
 
-// agentInput is what a session is to take: the timer of a tag, or an envelope.
+// agentInput is an input of a session: an envelope, or the tag of a timer that fires.
 type agentInput struct {
 	tag string
 	env *pb.AgentEnvelope
@@ -99,17 +99,17 @@ func newAgentSession(b *agentBundle, key []byte, sp beamstate.Provider) *agentSe
 	return s
 }
 
-// base is what the session holds before it has opened a cell.
+// base is the number of bytes that a session counts before it has opened a cell.
 func (s *agentSession) base() int64 { return sessionBytes + int64(len(s.key)) }
 
-// hold counts bytes that the session holds from here on.
+// hold adds n bytes to what the session, and so the bundle, holds.
 func (s *agentSession) hold(n int64) {
 	s.held += n
 	s.bundle.held.Add(n)
 }
 
-// enqueue gives the session an input, and runs it here if the bundle runs one activation
-// at a time.
+// enqueue queues an input and starts the session if it is idle. With a concurrency of 1 it
+// returns when the session has run.
 func (s *agentSession) enqueue(in agentInput) {
 	s.mu.Lock()
 	s.queue = append(s.queue, in)
@@ -126,7 +126,7 @@ func (s *agentSession) enqueue(in agentInput) {
 	}
 }
 
-// run takes what is queued until nothing is left.
+// run takes the queued inputs until the queue is empty or the bundle has failed.
 func (s *agentSession) run() {
 	for {
 		s.mu.Lock()
@@ -145,7 +145,7 @@ func (s *agentSession) run() {
 	}
 }
 
-// wait returns when the session is idle, with the error of the bundle.
+// wait returns when the session is idle. The error is that of the bundle.
 func (s *agentSession) wait() error {
 	s.mu.Lock()
 	for s.busy {
@@ -161,10 +161,10 @@ func (s *agentSession) idle() bool {
 	return !s.busy
 }
 
-// take runs one input, in a slot of the process.
+// take runs one input when the process has a free slot.
 func (s *agentSession) take(in agentInput) (err error) {
 	defer func() {
-		if p := recover(); p != nil { // a bug of the rules: it must fail the bundle, not the worker
+		if p := recover(); p != nil { // a bug in the rules fails the bundle, not the worker
 			err = fmt.Errorf("transforms.RunAgent: agent %q, key %q: panic: %v", s.bundle.host.Name, s.key, p)
 		}
 	}()
@@ -227,7 +227,8 @@ func bytesOf(e activation.Effect) int64 {
 	case e.Intent != nil:
 		n = proto.Size(e.Intent)
 	case e.Trace != nil:
-		// About that: the exact size, by reflection over a map, takes an eighth of all.
+		// An estimate: the exact size needs reflection over a map, which took an eighth of the
+		// whole run.
 		n = len(e.Trace.GetEntityKey())
 		for name, value := range e.Trace.GetAttributes() {
 			n += len(name) + len(value)
@@ -240,7 +241,7 @@ func bytesOf(e activation.Effect) int64 {
 	return effectBytes + int64(n)
 }
 
-// open reads the control of the key, once.
+// open reads the control cell, unless it is open.
 func (s *agentSession) open() error {
 	if s.handle != nil {
 		return nil
@@ -268,13 +269,14 @@ func (s *agentSession) open() error {
 
 func (s *agentSession) openMemory() (*memory.Memory, error) {
 	if s.memHandle == nil {
-		// The SDK reads a cell once for both. The blob itself is the handle's from here on.
+		// This read and the one of Open are one RPC: the SDK caches the cell. The blob itself
+		// belongs to the handle once Open has returned.
 		blob, err := readStored[*pb.MemoryBlob](s.sp, s.memory.StateKey())
 		if err != nil {
 			return nil, err
 		}
 		s.memForm = formOf(blob)
-		if s.memHandle, err = s.memory.Open(s.sp, 0); err != nil { // a step sets the time
+		if s.memHandle, err = s.memory.Open(s.sp, 0); err != nil { // the rules set the time in each step
 			return nil, err
 		}
 	}
@@ -295,7 +297,7 @@ func (s *agentSession) openCache() (*replay.Cache, error) {
 	return s.cacheOpen.Cache, nil
 }
 
-// storedForm is what a handle does not keep of the blob that it was opened with.
+// storedForm is what stored needs to know of a blob as it was read, and the handle does not keep.
 type storedForm struct {
 	found   bool
 	version uint32 // 0 if the blob has none
@@ -305,7 +307,7 @@ func formOf[M migrate.Message](blob M) storedForm {
 	return storedForm{blob.ProtoReflect().IsValid(), blob.GetStateSchemaVersion()}
 }
 
-// grown is by how much the cells have grown since it was last asked.
+// grown returns by how many bytes the open cells have grown since the last call.
 func (s *agentSession) grown() int64 {
 	n := int64(proto.Size(s.k.Control)) + s.deferred.bytes
 	if s.memHandle != nil {
@@ -319,7 +321,8 @@ func (s *agentSession) grown() int64 {
 	return more
 }
 
-// stored are both blobs as they are in the cells, or as the commit will write them.
+// stored returns both blobs as they are stored, or, where they have changed, as the commit will
+// write them.
 func (s *agentSession) stored() (mem *pb.MemoryBlob, cache *pb.LlmCacheBlob, err error) {
 	if h := s.memHandle; h == nil {
 		mem, err = readStored[*pb.MemoryBlob](s.sp, s.memory.StateKey())
@@ -343,7 +346,7 @@ func (s *agentSession) stored() (mem *pb.MemoryBlob, cache *pb.LlmCacheBlob, err
 	return mem, cache, err
 }
 
-// readStored reads a cell as it is stored, of whatever version.
+// readStored reads a cell as it is stored, without migrating it.
 func readStored[M any](sp beamstate.Provider, id string) (M, error) {
 	value := beamstate.MakeValueState[M](id)
 	m, _, err := value.Read(sp)
@@ -358,7 +361,7 @@ func isMigrated(h interface{ Migrated() (uint32, bool) }) bool {
 	return migrated
 }
 
-// call runs code of the agent with a time limit.
+// call runs the agent's code with the time limit.
 func (s *agentSession) call(f func(context.Context)) *activation.Failure {
 	s.mu.Lock()
 	s.flying = append(s.flying, int64(len(s.bundle.host.slots)))
@@ -369,20 +372,20 @@ func (s *agentSession) call(f func(context.Context)) *activation.Failure {
 		s.left++
 		s.mu.Unlock()
 		if n := isolate.Running(); n > maxAbandoned {
-			s.bundle.fail(fmt.Errorf("transforms.RunAgent: agent %q, key %q: %d activations in this worker go on after their time limit; "+
+			s.bundle.fail(fmt.Errorf("transforms.RunAgent: agent %q, key %q: %d activations in this worker still run after their time limit; "+
 				"an agent must return when its context is cancelled", s.bundle.host.Name, s.key, n))
 		}
 	}
 	return activation.FailureOf(result, text, s.bundle.host.limit)
 }
 
-// measure tells how long an activation takes.
+// measure starts a clock and returns a function that reads it, in ms.
 func (s *agentSession) measure() func() int64 {
 	start := time.Now()
 	return func() int64 { return time.Since(start).Milliseconds() }
 }
 
-// write brings the cells to what the steps have left. The session must be idle.
+// write writes the cells that have changed. The session must be idle.
 func (s *agentSession) write() error {
 	if s.handle == nil {
 		return nil
@@ -409,14 +412,14 @@ func (s *agentSession) write() error {
 	return s.deferred.Commit()
 }
 
-// deferredEvents is the bag of a session, which knows what it holds in memory.
+// deferredEvents is the deferred cell of a session. It knows how many bytes it holds in memory.
 type deferredEvents struct {
 	*state.DeferredHandle
 
 	bytes int64
 }
 
-// Events is activation.Deferred's.
+// Events implements activation.Deferred.
 func (d *deferredEvents) Events() ([]*runtimepb.DeferredEvent, error) {
 	events, err := d.DeferredHandle.Events()
 	d.bytes = 0
@@ -426,13 +429,13 @@ func (d *deferredEvents) Events() ([]*runtimepb.DeferredEvent, error) {
 	return events, err
 }
 
-// Add is activation.Deferred's.
+// Add implements activation.Deferred.
 func (d *deferredEvents) Add(e *runtimepb.DeferredEvent) error {
 	d.bytes += inputBytes + int64(proto.Size(e))
 	return d.DeferredHandle.Add(e)
 }
 
-// Clear is activation.Deferred's.
+// Clear implements activation.Deferred.
 func (d *deferredEvents) Clear() {
 	d.bytes = 0
 	d.DeferredHandle.Clear()

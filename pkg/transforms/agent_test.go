@@ -71,8 +71,8 @@ func TestRunAgentRefuses(t *testing.T) {
 		"nil agent":          {func(p *AgentParams) { p.Agent = (*scriptedAgent)(nil) }, "nil *transforms.scriptedAgent"},
 		"no pointer":         {func(p *AgentParams) { p.Agent = valueAgent{} }, "use a pointer to a struct"},
 		"not registered":     {func(p *AgentParams) { p.Agent = new(unregisteredAgent) }, "call transforms.RegisterAgent[*transforms.unregisteredAgent]()"},
-		"lossy":              {func(p *AgentParams) { p.Agent = &lossyAgent{secret: 1} }, "loses the field secret in its JSON form"},
-		"wrong method":       {func(p *AgentParams) { p.Agent = new(wrongMethodAgent) }, "it must be func([]uint8) string"},
+		"lossy":              {func(p *AgentParams) { p.Agent = &lossyAgent{secret: 1} }, "loses the field secret in it: configure the agent by exported fields"},
+		"wrong method":       {func(p *AgentParams) { p.Agent = new(wrongMethodAgent) }, "change it to func([]uint8) string"},
 		"concurrency":        {func(p *AgentParams) { p.Concurrency = 1025 }, "use 1 to 1024"},
 		"less concurrency":   {func(p *AgentParams) { p.Concurrency = -1 }, "use 1 to 1024"},
 		"timeout":            {func(p *AgentParams) { p.ActivationTimeout = time.Hour + 1 }, "use 1ms to 1h0m0s"},
@@ -100,7 +100,7 @@ func TestRunAgentRefuses(t *testing.T) {
 	_, s := beam.NewPipelineWithRoot()
 	for want, col := range map[string]beam.PCollection{
 		"use KV<[]byte, *pb.AgentEnvelope>": beam.Create(s, new(pb.AgentEnvelope)),
-		"is no PCollection":                 {},
+		"is not a PCollection":              {},
 		"apply the windows to the outputs":  beam.WindowInto(s, window.NewFixedWindows(time.Minute), KeyByEntity(s, beam.Create(s, new(pb.AgentEnvelope)))),
 	} {
 		if _, err := TryRunAgent(s, good(), col); err == nil || !strings.Contains(err.Error(), want) {

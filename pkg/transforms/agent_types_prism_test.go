@@ -20,7 +20,7 @@ import (
 )
 
 // openAgent has fields of types that Beam has no schema for, and is of a type that contains
-// itself: an agent is no element of a PCollection.
+// itself: an agent is not an element of a PCollection.
 type openAgent struct {
 	Any    any
 	Labels map[string]any

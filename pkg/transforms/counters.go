@@ -10,14 +10,15 @@ import (
 	pb "github.com/beamagents/beamagents-go/proto/beam_agents/v1"
 )
 
-// MetricsNamespace is the namespace of the counters of this package, but for those of
-// [ExportNamespace] and that of memories that are nearly full.
+// MetricsNamespace is the namespace of this package's counters, with two exceptions: the counters
+// of ExportTraces are in [ExportNamespace], and soft_cap_warnings, which counts memories that are
+// nearly full, is in beam_agents.memory.
 const MetricsNamespace = "beam_agents.runtime"
 
 // ExportNamespace is the namespace of the counters of [ExportTraces].
 const ExportNamespace = "beam_agents.otlp"
 
-// memoryNamespace is the namespace of the counter of memories that are nearly full.
+// memoryNamespace is the namespace of soft_cap_warnings.
 const memoryNamespace = "beam_agents.memory"
 
 var (
@@ -82,10 +83,10 @@ var (
 	}()
 )
 
-// emitLetter emits the letter's record and counts it under the letter's reason. A dead
-// letter that came back and failed again keeps its first reason in the record, and is
-// counted under the reason found now. An error is a bug of the caller: a reason or code
-// outside the list.
+// emitLetter emits the record of a letter and counts it under the letter's reason. A dead letter
+// that came back and failed again keeps its first reason in the record, but is counted under the
+// new one. An error is a bug of the caller: a reason or a code that package deadletter does not
+// list.
 func emitLetter(ctx context.Context, l deadletter.Letter, emit func(*pb.ActivationErrorRecord)) error {
 	rec, err := l.Record()
 	if err != nil {

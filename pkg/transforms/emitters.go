@@ -11,9 +11,9 @@ import (
 	"github.com/beamagents/beamagents-go/pkg/events"
 )
 
-// Beam finds a registered emitter by the text of its type. A user's package that is also
-// called events has a func(events.Envelope) as well, so nobody may register that text,
-// and no DoFn of ours may ask for it. These two types have names of their own instead.
+// Beam looks a registered emitter up by the text of its type. A user's package may also be called
+// events, and then its func(events.Envelope) has the same text as ours. So we do not register
+// that type, and our DoFns do not ask for it. They use these two named types instead.
 type (
 	beamagentsEmitEvent      func(events.Envelope)
 	beamagentsEmitKeyedEvent func([]byte, events.Envelope)
@@ -32,26 +32,26 @@ func init() {
 	})
 }
 
-// eventEmitter is what Beam keeps for an emitter. The generic ones of Beam have no named
-// type, and the one without registration costs reflection for each element.
+// eventEmitter is the emitter that Beam keeps for the two types. Beam's generic emitters cannot
+// have a named type, and its fallback for unregistered emitters uses reflection for each element.
 type eventEmitter struct {
 	next     exec.ElementProcessor
 	function any
 
-	ctx     context.Context //nolint:containedctx // Beam hands it over before, not with, each call
+	ctx     context.Context //nolint:containedctx // Beam passes it to Init, before each call
 	pane    typex.PaneInfo
 	windows []typex.Window
 	time    beam.EventTime
-	element exec.FullValue // reused, as Beam's own emitters do
+	element exec.FullValue // reused for each element, as in Beam's own emitters
 }
 
-// Init takes the pane, the windows and the time of what is emitted from now on.
+// Init sets the pane, the windows and the timestamp of the elements that follow.
 func (e *eventEmitter) Init(ctx context.Context, pane typex.PaneInfo, windows []typex.Window, t beam.EventTime) error {
 	e.ctx, e.pane, e.windows, e.time = ctx, pane, windows, t
 	return nil
 }
 
-// Value returns the function that a DoFn is given.
+// Value returns the function that Beam passes to a DoFn.
 func (e *eventEmitter) Value() any { return e.function }
 
 func (e *eventEmitter) emit(first, second any) {

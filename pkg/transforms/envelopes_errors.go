@@ -27,8 +27,8 @@ func init() {
 
 // EncodeErrorsParams are the options of [EncodeErrors].
 type EncodeErrorsParams struct {
-	// MaxBytes bounds an encoded envelope, in bytes; 0 is DefaultMaxBytes. Set it to
-	// what the sink takes: a record is a third larger than the input it keeps.
+	// MaxBytes bounds an encoded envelope, in bytes; 0 is DefaultMaxBytes. Set it to the limit of
+	// the sink. A record is about a third larger than the input that it keeps.
 	MaxBytes int
 }
 
@@ -40,14 +40,14 @@ func (p EncodeErrorsParams) validate() error {
 type EncodedErrors struct {
 	// Encoded: PCollection<KV<[]byte, []byte>>, entity key and envelope.
 	Encoded beam.PCollection
-	// TooLarge: PCollection<*pb.ActivationErrorRecord>, those above MaxBytes, unchanged.
+	// TooLarge: PCollection<*pb.ActivationErrorRecord>, the records above MaxBytes.
 	TooLarge beam.PCollection
 }
 
-// EncodeErrors makes messages for an errors topic of a
-// PCollection<*pb.ActivationErrorRecord>: the key, and the bytes of an AgentEnvelope
-// with the record as external event. Such a topic is a valid input of ParseEnvelopes
-// and of DecodeErrors. Text of a record that is not UTF-8 is made so.
+// EncodeErrors encodes a PCollection<*pb.ActivationErrorRecord> for an errors topic. A message is
+// the entity key and the bytes of an AgentEnvelope that holds the record as external event.
+// ParseEnvelopes and DecodeErrors can read such a topic. Invalid UTF-8 in the reason or the
+// detail of a record is replaced by U+FFFD.
 func EncodeErrors(s beam.Scope, params EncodeErrorsParams, col beam.PCollection) EncodedErrors {
 	if err := params.validate(); err != nil {
 		panic(fmt.Errorf("transforms.EncodeErrors: %w", err))
@@ -88,13 +88,14 @@ func (f *beamagentsEncodeErrorsFn) ProcessElement(
 type DecodedErrors struct {
 	// Records: PCollection<*pb.ActivationErrorRecord>.
 	Records beam.PCollection
-	// Errors: PCollection<*pb.ActivationErrorRecord>, about what holds no record.
+	// Errors: PCollection<*pb.ActivationErrorRecord>, for messages that hold no record.
 	Errors beam.PCollection
 }
 
-// DecodeErrors reads messages of an errors topic, a PCollection<KV<[]byte, []byte>> of
-// keys and AgentEnvelopes, back into records, whoever wrote them. What holds no record
-// is a dead letter malformed_envelope with code unparsable and the bytes as received.
+// DecodeErrors reads the messages of an errors topic back into records, in whatever language they
+// were written. The input is a PCollection<KV<[]byte, []byte>> of keys and AgentEnvelopes. A
+// message without a record is a dead letter malformed_envelope with code unparsable and the bytes
+// as received.
 func DecodeErrors(s beam.Scope, col beam.PCollection) DecodedErrors {
 	records, errs := beam.ParDo2(s.Scope("DecodeErrors"), &beamagentsDecodeErrorsFn{}, col)
 	return DecodedErrors{Records: records, Errors: errs}
@@ -118,7 +119,8 @@ func (*beamagentsDecodeErrorsFn) ProcessElement(
 	}, errs)
 }
 
-// decodeError returns the record in an encoded envelope, or why there is none.
+// decodeError returns the record in an encoded envelope, or nil and the reason why it has no
+// record.
 func decodeError(raw []byte) (*pb.ActivationErrorRecord, string) {
 	env := new(pb.AgentEnvelope)
 	if err := proto.Unmarshal(raw, env); err != nil {

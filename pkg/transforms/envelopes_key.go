@@ -13,8 +13,8 @@ func init() {
 	})
 }
 
-// KeyByEntity puts each envelope of a PCollection<*pb.AgentEnvelope> under its
-// entity_key: PCollection<KV<[]byte, *pb.AgentEnvelope>>. The empty key is a key.
+// KeyByEntity keys a PCollection<*pb.AgentEnvelope> by entity_key. It returns a
+// PCollection<KV<[]byte, *pb.AgentEnvelope>>. The empty key is a key like any other.
 func KeyByEntity(s beam.Scope, col beam.PCollection) beam.PCollection {
 	return beam.ParDo(s.Scope("KeyByEntity"), &beamagentsKeyFn{}, col)
 }

@@ -28,26 +28,28 @@ func init() {
 
 // Mapped is the result of [MapEnvelopes].
 type Mapped struct {
-	// Envelopes: PCollection<*pb.AgentEnvelope>, what the function returned.
+	// Envelopes: PCollection<*pb.AgentEnvelope>, the envelopes that the function returned.
 	Envelopes beam.PCollection
-	// Errors: PCollection<*pb.ActivationErrorRecord>, with the envelopes it failed on.
+	// Errors: PCollection<*pb.ActivationErrorRecord>, with the envelopes on which the function
+	// failed.
 	Errors beam.PCollection
 }
 
 // MapEnvelopes applies fn to each envelope of a PCollection<*pb.AgentEnvelope>.
 //
-// An element on which fn returns an error or nil, panics or calls runtime.Goexit is a
-// dead letter function_error with the envelope as it came in; so is one for which fn
-// returns an envelope that ParseEnvelopes would refuse. The rest of the bundle goes on.
-// fn may change and return the envelope it is given: it is a copy. The element keeps
-// its timestamp, also when fn changes event_time_ms.
+// An element becomes a dead letter function_error, with the envelope as it came in, if fn returns
+// an error or nil, panics, calls runtime.Goexit, or returns an envelope that ParseEnvelopes would
+// refuse. The other elements of the bundle are not affected. fn gets a copy of the envelope,
+// which it may change and return. The element keeps its timestamp, also when fn changes
+// event_time_ms.
 //
-// fn has no time limit: one that blocks, blocks its bundle. A panic in a goroutine that
-// fn starts ends the worker, as everywhere in Go.
+// fn has no time limit: while fn blocks, its bundle blocks. A panic in a goroutine that fn starts
+// ends the worker, as everywhere in Go.
 //
-// A worker finds fn by its name. It must be a function declared at package level: a
-// closure or a method value is refused. Register it in an init function with
-// beam.RegisterFunction; a test binary, or one linked with -s -w, finds no other.
+// A worker looks fn up by its name. So fn must be a function declared at package level;
+// MapEnvelopes panics for a closure or a method value. Register fn in an init function with
+// beam.RegisterFunction. Without that, a test binary, or a binary linked with -s -w, does not
+// find it.
 func MapEnvelopes(
 	s beam.Scope, fn func(context.Context, *pb.AgentEnvelope) (*pb.AgentEnvelope, error), col beam.PCollection,
 ) Mapped {
@@ -58,13 +60,13 @@ func MapEnvelopes(
 	return Mapped{Envelopes: envelopes, Errors: errs}
 }
 
-// checkFunction says whether a worker will find fn.
+// checkFunction returns an error if a worker will not find fn.
 func checkFunction(fn any) error {
 	if reflect.ValueOf(fn).IsNil() {
 		return errors.New("the function is nil")
 	}
 	name := reflectx.FunctionName(fn)
-	// pkg/path.Name is declared at package level; a closure is pkg/path.Outer.func1 and a
+	// A function at package level is called pkg/path.Name, a closure pkg/path.Outer.func1, and a
 	// method value pkg/path.T.Name-fm. Dots in the last element of a path are escaped.
 	base := name[strings.LastIndexByte(name, '/')+1:]
 	if strings.Count(base, ".") != 1 || strings.HasSuffix(base, "-fm") {
@@ -91,7 +93,7 @@ func (f *beamagentsMapFn) Setup() error {
 	}
 	fn, ok := resolved.(func(context.Context, *pb.AgentEnvelope) (*pb.AgentEnvelope, error))
 	if !ok {
-		return fmt.Errorf("transforms.MapEnvelopes: %s has become a %T", f.Fn.Fn.Name(), resolved)
+		return fmt.Errorf("transforms.MapEnvelopes: this worker has another function of the name %s: it is a %T", f.Fn.Fn.Name(), resolved)
 	}
 	f.fn = fn
 	return nil
@@ -113,7 +115,7 @@ func (f *beamagentsMapFn) ProcessElement(
 	return emitLetter(ctx, l, errs)
 }
 
-// call runs the user's function. A code says that it failed.
+// call runs the user's function. A code other than "" says that it failed, and text says why.
 func (f *beamagentsMapFn) call(ctx context.Context, env *pb.AgentEnvelope) (*pb.AgentEnvelope, deadletter.Code, string) {
 	var out *pb.AgentEnvelope
 	var code deadletter.Code
@@ -137,9 +139,9 @@ func (f *beamagentsMapFn) call(ctx context.Context, env *pb.AgentEnvelope) (*pb.
 	return out, code, text
 }
 
-// detach returns an envelope as its bytes say it, free of what the user's code may
-// still hold. What a later step could not use, or the coder not encode, is refused
-// here, where the input is at hand.
+// detach returns a copy of an envelope, made from its bytes, so that the user's code has no
+// reference to it. It refuses an envelope that a later step could not use or its coder could not
+// encode, because here the input is still known.
 func detach(env *pb.AgentEnvelope) (*pb.AgentEnvelope, deadletter.Code, string) {
 	b, err := proto.Marshal(env)
 	if err != nil {

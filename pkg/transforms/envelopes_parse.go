@@ -11,7 +11,7 @@ import (
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"
 	"google.golang.org/protobuf/proto"
 
-	_ "github.com/beamagents/beamagents-go/pkg/coders" // deterministic coders of what is emitted
+	_ "github.com/beamagents/beamagents-go/pkg/coders" // registers deterministic coders for the outputs
 	"github.com/beamagents/beamagents-go/pkg/deadletter"
 	pb "github.com/beamagents/beamagents-go/proto/beam_agents/v1"
 )
@@ -30,7 +30,7 @@ func init() {
 	register.Emitter1[*pb.ActivationErrorRecord]()
 }
 
-// validateMaxBytes refuses a negative bound for an option of that name.
+// validateMaxBytes returns an error if n, the value of the option, is negative.
 func validateMaxBytes(option string, n int) error {
 	if n < 0 {
 		return fmt.Errorf("%s is %d; set a positive number of bytes, or 0 for %d", option, n, DefaultMaxBytes)
@@ -40,13 +40,12 @@ func validateMaxBytes(option string, n int) error {
 
 // ParseParams are the options of [ParseEnvelopes].
 type ParseParams struct {
-	// MaxEnvelopeBytes bounds the encoding of one envelope, in bytes; 0 is
-	// DefaultMaxBytes. Longer elements are never decoded. They are dead letters, and kept
-	// whole.
+	// MaxEnvelopeBytes bounds the encoding of one envelope, in bytes; 0 is DefaultMaxBytes. A
+	// longer element is not decoded. It becomes a dead letter that keeps all of it.
 	MaxEnvelopeBytes int
-	// KeepTimestamps leaves each element at the timestamp it has. By default an
-	// envelope is emitted at its event_time_ms, so that timers and windows downstream
-	// follow the event time even when a backlog is replayed.
+	// KeepTimestamps leaves each element at its timestamp. By default an envelope is emitted at
+	// its event_time_ms, so that timers and windows downstream follow the event time even when a
+	// backlog is replayed.
 	KeepTimestamps bool
 }
 
@@ -56,31 +55,36 @@ func (p ParseParams) validate() error {
 
 // Parsed is the result of [ParseEnvelopes].
 type Parsed struct {
-	// Envelopes are the usable ones: PCollection<*pb.AgentEnvelope>.
+	// Envelopes: PCollection<*pb.AgentEnvelope>, the usable envelopes.
 	Envelopes beam.PCollection
-	// Errors are the others, as dead letters: PCollection<*pb.ActivationErrorRecord>.
+	// Errors: PCollection<*pb.ActivationErrorRecord>, dead letters for the others.
 	Errors beam.PCollection
 }
 
 // ParseEnvelopes decodes a PCollection<[]byte> of AgentEnvelopes.
 //
-// A dead letter has the reason malformed_envelope and the bytes as received. Its code
-// is oversize, unparsable, empty_payload (no variant, and no unknown field either: an
-// envelope of a newer schema passes, and Route names it) or bad_event_time (outside 0
-// to 253402300799999 ms). It keeps the element's timestamp. Of bytes that are oversize or
-// unparsable it has the entity key if entity_key is the first field and has at most 1 KiB,
-// else an empty one.
+// Bytes that it refuses become a dead letter malformed_envelope, which keeps the bytes as
+// received and the timestamp of the element. The code is one of
 //
-// Moved to their event time, elements may be late for the watermark of the source, and
-// an idle source must advance its watermark or no event-time timer fires. Since they
-// may also leave the window they are in, windowed input is refused, unless
-// KeepTimestamps is set: window the output.
+//   - oversize: longer than MaxEnvelopeBytes.
+//   - unparsable: not the encoding of an AgentEnvelope.
+//   - empty_payload: no payload and no unknown field. An envelope whose payload is of a newer
+//     schema has an unknown field and passes; Route makes a dead letter of it.
+//   - bad_event_time: event_time_ms is outside 0 to 253402300799999.
+//
+// A dead letter oversize or unparsable has the entity key if entity_key is the first field of the
+// bytes and has at most 1 KiB; otherwise its key is empty.
+//
+// Envelopes move to their event time. There they may be late for the watermark of the source, and
+// event-time timers fire only if an idle source advances its watermark. They may also leave their
+// window, so ParseEnvelopes panics for windowed input: apply the windows to the output, or set
+// KeepTimestamps.
 func ParseEnvelopes(s beam.Scope, params ParseParams, col beam.PCollection) Parsed {
 	if err := params.validate(); err != nil {
 		panic(fmt.Errorf("transforms.ParseEnvelopes: %w", err))
 	}
 	if !params.KeepTimestamps && col.WindowingStrategy().Fn.Kind != window.GlobalWindows {
-		panic(fmt.Errorf("transforms.ParseEnvelopes: the input is in %v, and envelopes move to their event time: "+
+		panic(fmt.Errorf("transforms.ParseEnvelopes: the input is windowed by %v, and envelopes move to their event time: "+
 			"apply the windows to the output, or set ParseParams.KeepTimestamps", col.WindowingStrategy().Fn))
 	}
 	s = s.Scope("ParseEnvelopes")
@@ -120,8 +124,8 @@ func (f *beamagentsParseFn) ProcessElement(
 	return nil
 }
 
-// parseEnvelope decodes raw. A code says that the envelope is unusable and text why. The
-// envelope is nil if it is too large, and so was not decoded, or could not be.
+// parseEnvelope decodes raw. A code other than "" says that the envelope cannot be used, and text
+// says why. The envelope is nil if raw is too large or cannot be decoded.
 func parseEnvelope(raw []byte, maxBytes int) (env *pb.AgentEnvelope, code deadletter.Code, text string) {
 	if len(raw) > maxBytes {
 		return nil, deadletter.Oversize, fmt.Sprintf("%d bytes, the limit is %d", len(raw), maxBytes)
@@ -134,7 +138,8 @@ func parseEnvelope(raw []byte, maxBytes int) (env *pb.AgentEnvelope, code deadle
 	return env, code, text
 }
 
-// unusable says why a step could do nothing with an envelope, if so.
+// unusable returns a code and a text if no step could use the envelope, and empty strings
+// otherwise.
 func unusable(env *pb.AgentEnvelope) (code deadletter.Code, text string) {
 	switch t := env.GetEventTimeMs(); {
 	case env.GetPayload() == nil && len(env.ProtoReflect().GetUnknown()) == 0:
@@ -147,7 +152,8 @@ func unusable(env *pb.AgentEnvelope) (code deadletter.Code, text string) {
 
 const emptyPayload = "the envelope has no payload"
 
-// dateMS is an element's timestamp as a date, 0 where it is none (the bounds of time).
+// dateMS returns the timestamp of an element in ms, or 0 if it is not a date but a bound of
+// Beam's time.
 func dateMS(ts beam.EventTime) int64 {
 	if ms := ts.Milliseconds(); ms >= 0 && ms <= maxEventTimeMS {
 		return ms

@@ -23,7 +23,7 @@ func init() {
 	register.Emitter2[[]byte, *pb.AgentEnvelope_StateExportRequest]()
 }
 
-// Routed is the result of [Route]. Every element is at its input's timestamp.
+// Routed is the result of [Route]. Each element keeps its timestamp.
 type Routed struct {
 	// Events: PCollection<KV<[]byte, []byte>>, the opaque bytes of external_event.
 	Events beam.PCollection
@@ -37,13 +37,13 @@ type Routed struct {
 	Errors beam.PCollection
 }
 
-// Route splits a PCollection<KV<[]byte, *pb.AgentEnvelope>> by the variant of each
-// envelope. The key stays.
+// Route splits a PCollection<KV<[]byte, *pb.AgentEnvelope>> by the payload of each envelope.
+// Elements keep their keys.
 //
-// A variant from a newer schema is a dead letter unknown_payload with code
-// newer_variant: upgrade the job, then send it again. An envelope without any payload,
-// which ParseEnvelopes would have refused, is malformed_envelope with code
-// empty_payload. Both keep the envelope.
+// A payload of a newer schema is a dead letter unknown_payload with code newer_variant. Upgrade
+// the job, and then send the dead letter again. An envelope without a payload, which
+// ParseEnvelopes refuses, is a dead letter malformed_envelope with code empty_payload. Both keep
+// the envelope.
 func Route(s beam.Scope, col beam.PCollection) Routed {
 	events, results, approvals, exports, errs := beam.ParDo5(s.Scope("Route"), &beamagentsRouteFn{}, col)
 	return Routed{Events: events, ToolResults: results, Approvals: approvals, ExportRequests: exports, Errors: errs}
@@ -56,8 +56,8 @@ func (*beamagentsRouteFn) ProcessElement(
 	events func([]byte, []byte), results func([]byte, *pb.ToolResult), approvals func([]byte, *pb.AgentEnvelope_Approval),
 	exports func([]byte, *pb.AgentEnvelope_StateExportRequest), errs func(*pb.ActivationErrorRecord),
 ) error {
-	// A variant that is itself a nil pointer, which only a fused step can hand over, is
-	// none, as it is on the wire.
+	// A payload that is a typed nil pointer means "no payload", as it does on the wire. Only user
+	// code that is fused with this step can hand one over.
 	switch p := env.GetPayload().(type) {
 	case *pb.AgentEnvelope_ExternalEvent:
 		if p != nil {
@@ -95,8 +95,8 @@ func (*beamagentsRouteFn) ProcessElement(
 	return emitLetter(ctx, l, errs)
 }
 
-// orEmpty gives a variant that is set to nil, which only a fused step can hand over,
-// the meaning it has on the wire. A nil message would fail the coder.
+// orEmpty turns a nil message in a payload into an empty one, which is what it means on the wire.
+// Only user code that is fused with this step can hand nil over, and nil would fail the coder.
 func orEmpty[M any](m *M) *M {
 	if m == nil {
 		return new(M)
@@ -104,7 +104,8 @@ func orEmpty[M any](m *M) *M {
 	return m
 }
 
-// envelopeLetter is a letter about an envelope under a key, without the why.
+// envelopeLetter returns a letter that holds an envelope and its key. The caller adds reason,
+// code and error.
 func envelopeLetter(key []byte, env *pb.AgentEnvelope) (deadletter.Letter, error) {
 	b, err := proto.MarshalOptions{Deterministic: true}.Marshal(env)
 	if err != nil {

@@ -17,9 +17,9 @@ func init() {
 	})
 }
 
-// DeadLetteredCommands turns each command_dead_lettered of a
-// PCollection<events.Envelope> into a dead letter, to join those of the pipeline:
-// PCollection<*pb.ActivationErrorRecord>. Other events give nothing.
+// DeadLetteredCommands makes a dead letter of each command_dead_lettered event of a
+// PCollection<events.Envelope>, so that it joins the dead letters of the pipeline. It ignores
+// other events. The result is a PCollection<*pb.ActivationErrorRecord> with
 //
 //	entity_key     metadata.session_id, else empty
 //	event_time_ms  metadata.timestamp_ms, else the element's timestamp
@@ -28,8 +28,8 @@ func init() {
 //	               <attempts> attempts: <error>
 //	input          the event in canonical form, of kind event
 //
-// Metadata is not required: no failed command is lost for the lack of it. One whose
-// payload breaks the protocol comes out as malformed_event.
+// An event without metadata is accepted, so that no failed command is lost. An event whose
+// payload breaks the protocol becomes a dead letter malformed_event.
 func DeadLetteredCommands(s beam.Scope, col beam.PCollection) beam.PCollection {
 	mustBeEvents("DeadLetteredCommands", col)
 	return beam.ParDo(s.Scope("DeadLetteredCommands"), &beamagentsDeadCommandFn{}, col)

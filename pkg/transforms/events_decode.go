@@ -36,19 +36,20 @@ type DecodedEvents struct {
 	Errors beam.PCollection
 }
 
-// DecodeEvents decodes events of the agent event protocol, strictly, as
-// events.DecodeEnvelope does. Its input is one of
+// DecodeEvents decodes events of the agent event protocol, as strictly as events.DecodeEnvelope
+// does. Its input is one of
 //
-//   - PCollection<[]byte>, an event each;
-//   - PCollection<KV<[]byte, []byte>>, an event under a key that stays, as Route has it
-//     in Routed.Events;
-//   - PCollection<*pb.AgentEnvelope>, an event in external_event, as ParseEnvelopes has it.
+//   - PCollection<[]byte>, where each element is an event;
+//   - PCollection<KV<[]byte, []byte>>, where each value is an event and the key is kept, such
+//     as Routed.Events of Route;
+//   - PCollection<*pb.AgentEnvelope>, where each external_event is an event, such as
+//     ParseEnvelopes returns.
 //
-// An event that breaks the protocol is a dead letter malformed_event with the code of
-// the events.DecodeError and the bytes as received; one that came in an AgentEnvelope
-// keeps that envelope. An AgentEnvelope of another variant holds no event and is a
-// missing_field: Route first where variants are mixed. An event of a type outside the
-// catalogue is no error.
+// An event that breaks the protocol is a dead letter malformed_event. Its code is that of the
+// events.DecodeError, and its input is the bytes as received, or the AgentEnvelope that held the
+// event. An AgentEnvelope without an external_event is a dead letter malformed_event with code
+// missing_field; use Route first if the envelopes are mixed. An event of a type that the
+// catalogue does not list is decoded like any other.
 func DecodeEvents(s beam.Scope, col beam.PCollection) DecodedEvents {
 	var fn any
 	switch t := col.Type(); {
@@ -66,12 +67,12 @@ func DecodeEvents(s beam.Scope, col beam.PCollection) DecodedEvents {
 	return DecodedEvents{Events: decoded, Errors: errs}
 }
 
-// mustBeEvents panics if the input of a transform is no PCollection<events.Envelope>.
+// mustBeEvents panics if the input of a transform is not a PCollection<events.Envelope>.
 func mustBeEvents(transform string, col beam.PCollection) {
 	switch t := col.Type(); {
 	case t.Type() == reflect.TypeFor[events.Envelope]():
 	case typex.IsKV(t) && t.Components()[1].Type() == reflect.TypeFor[events.Envelope]():
-		panic(fmt.Errorf("transforms.%s: the input is of %v: apply beam.DropKey to it", transform, t))
+		panic(fmt.Errorf("transforms.%s: the input is of %v: apply beam.DropKey to it to remove the key", transform, t))
 	default:
 		panic(fmt.Errorf("transforms.%s: the input is of %v: give it events.Envelope, as DecodeEvents does", transform, t))
 	}
@@ -142,7 +143,7 @@ func (*beamagentsDecodeEnvelopeEventFn) ProcessElement(
 	return emitLetter(ctx, l, errs)
 }
 
-// eventFault returns the code and the text of an error of package events.
+// eventFault returns the code and the text of an error from package events.
 func eventFault(err error) (deadletter.Code, string) {
 	if decode, ok := errors.AsType[*events.DecodeError](err); ok {
 		return deadletter.Code(decode.Code), decode.Error()
@@ -150,8 +151,9 @@ func eventFault(err error) (deadletter.Code, string) {
 	return deadletter.Unparsable, err.Error()
 }
 
-// eventLetter is a letter malformed_event about an event that was decoded before. Its
-// key and time are those of the metadata, as far as they can be read.
+// eventLetter returns a letter malformed_event for an event that has been decoded. Its key and
+// event time are those of the metadata, or empty and the element's timestamp where the metadata
+// has none.
 func eventLetter(ts beam.EventTime, env events.Envelope, code deadletter.Code, text string) (deadletter.Letter, error) {
 	input, err := env.AppendJSON(nil)
 	if err != nil {

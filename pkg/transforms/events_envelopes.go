@@ -22,32 +22,31 @@ func init() {
 
 // EventEnvelopes is the result of [EventsToEnvelopes].
 type EventEnvelopes struct {
-	// Envelopes: PCollection<KV<[]byte, *pb.AgentEnvelope>>, as Route takes them.
+	// Envelopes: PCollection<KV<[]byte, *pb.AgentEnvelope>>, an input for Route or RunAgent.
 	Envelopes beam.PCollection
 	// Errors: PCollection<*pb.ActivationErrorRecord>.
 	Errors beam.PCollection
 }
 
-// EventsToEnvelopes puts each event of a PCollection<events.Envelope> into an
-// AgentEnvelope under the key of its session:
+// EventsToEnvelopes puts each event of a PCollection<events.Envelope> into an AgentEnvelope,
+// keyed by its session:
 //
 //	entity_key      metadata.session_id, which may be empty
 //	event_time_ms   metadata.timestamp_ms
 //	external_event  the event in canonical form, metadata included
 //
-// An event without one of these two members is a dead letter malformed_event
-// with code missing_field, one in which they are of another type, or the time is
-// outside 0 to 253402300799999 ms, with code wrong_type; the rest of the metadata is
-// not looked at.
+// An event is a dead letter malformed_event with code missing_field if one of these two members
+// is missing, and with code wrong_type if one has another type or the time is outside 0 to
+// 253402300799999 ms. The other metadata is not checked.
 //
-// Moved to their event time, elements may be late for the watermark of the source, and
-// windows downstream drop what is late: in a stream, let the source stamp its elements
-// with their event time and advance its watermark by it. Since elements may also leave
-// the window they are in, windowed input is refused: window the output.
+// Events move to their event time. There they may be late for the watermark of the source, and
+// windows downstream drop late elements. In a stream, let the source stamp its elements with
+// their event time and advance its watermark accordingly. Events may also leave their window, so
+// EventsToEnvelopes panics for windowed input: apply the windows to the output.
 func EventsToEnvelopes(s beam.Scope, col beam.PCollection) EventEnvelopes {
 	mustBeEvents("EventsToEnvelopes", col)
 	if w := col.WindowingStrategy().Fn; w.Kind != window.GlobalWindows {
-		panic(fmt.Errorf("transforms.EventsToEnvelopes: the input is in %v, and events move to their event time: "+
+		panic(fmt.Errorf("transforms.EventsToEnvelopes: the input is windowed by %v, and events move to their event time: "+
 			"apply the windows to the output", w))
 	}
 	envelopes, errs := beam.ParDo2(s.Scope("EventsToEnvelopes"), &beamagentsEventEnvelopeFn{}, col)

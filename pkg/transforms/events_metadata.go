@@ -7,7 +7,7 @@ import (
 	"github.com/beamagents/beamagents-go/pkg/events"
 )
 
-// The members of an event's metadata that say where in a run it happened; see
+// The members of an event's metadata that say where in a run the event happened; see
 // events.RunRecord.
 const (
 	runMember      = "run_id"
@@ -23,7 +23,8 @@ type runPosition struct {
 	timeMS           int64
 }
 
-// positionOf reads a whole position. A code says that there is none, and text why.
+// positionOf reads the position of an event. A code other than "" says that the metadata has no
+// valid position, and text says why.
 func positionOf(metadata events.Value) (p runPosition, code deadletter.Code, text string) {
 	if p.sessionID, code, text = stringOf(metadata, sessionMember); code != "" {
 		return p, code, text

@@ -13,9 +13,9 @@ func init() {
 	})
 }
 
-// ProjectEvents gives the flat view of each event of a PCollection<events.Envelope>:
-// PCollection<events.Projection>. Every event has one, so there is nothing to refuse.
-// A sink that takes JSON gets it from Projection.AppendJSON.
+// ProjectEvents returns the flat view of each event of a PCollection<events.Envelope> as a
+// PCollection<events.Projection>. Every event has such a view, so ProjectEvents needs no Errors
+// output. For a sink that takes JSON, use Projection.AppendJSON.
 func ProjectEvents(s beam.Scope, col beam.PCollection) beam.PCollection {
 	mustBeEvents("ProjectEvents", col)
 	return beam.ParDo(s.Scope("ProjectEvents"), &beamagentsProjectFn{}, col)

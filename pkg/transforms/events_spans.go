@@ -12,7 +12,7 @@ import (
 	pb "github.com/beamagents/beamagents-go/proto/beam_agents/v1"
 )
 
-// tracedTypes are the types that [traceRun] looks at.
+// tracedTypes are the types of events that [traceRun] turns into spans.
 var tracedTypes = map[string]bool{
 	events.EventAgentStart:          true,
 	events.EventAgentEnd:            true,
@@ -30,59 +30,60 @@ var tracedTypes = map[string]bool{
 	events.EventCommandDeadLettered: true,
 }
 
-// maxAttributeBytes bounds the value of an attribute: what a tool or a model says may
-// be of any size.
+// maxAttributeBytes bounds the value of an attribute. The text of a tool or a model can have any
+// size.
 const maxAttributeBytes = 4096
 
-// otherError is the error.type of a failure that says no more about itself.
+// otherError is the error.type of a failure that names no type.
 const otherError = "_OTHER"
 
-// runEvent is an event of a run, decoded; one of no traced type has a position alone.
+// runEvent is a decoded event of a run. An event of a type that is not traced has only a
+// position.
 type runEvent struct {
 	runPosition
 	env   events.Envelope
 	event events.Event
 }
 
-// span is a TraceEvent that is being made.
+// span is a TraceEvent under construction.
 type span struct {
 	*pb.TraceEvent
-	bound, ended *events.TokenUsage // what model_usage_bound and the end say of tokens
+	bound, ended *events.TokenUsage // tokens as model_usage_bound and the end of the span report them
 }
 
-// call is a tool call or a subagent that has not ended.
+// call is an open tool call or subagent.
 type call struct {
 	*span
-	running bool // there was a tool_execution_start
+	running bool // a tool_execution_start was seen
 	denied  bool
 }
 
 // runTrace is the state of [traceRun].
 type runTrace struct {
-	key        []byte // of the ids
+	key        []byte // the key of the run, from which the ids are derived
 	traceID    [16]byte
 	now        runPosition
-	root, turn *span            // turn is the latest one
-	turnNumber uint64           // of turn
-	inTurn     bool             // turn has not ended
+	root, turn *span            // turn is the latest turn
+	turnNumber uint64           // the number of turn
+	inTurn     bool             // turn is open
 	calls      map[string]*call // by kind and id
 	taken      map[string]uint32
 	spans      []*span
 }
 
-// compareEvents is the order of events in a run.
+// compareEvents orders the events of a run.
 func compareEvents(a, b runEvent) int {
 	if c := cmp.Or(cmp.Compare(a.sequence, b.sequence), cmp.Compare(a.timeMS, b.timeMS), cmp.Compare(a.env.Type, b.env.Type)); c != 0 {
 		return c
 	}
-	// Two events at one place of a run: a fault of its source, but the order must not be
-	// left to chance.
+	// Two events at one position are a fault of the source, but their order must still be
+	// deterministic.
 	return cmp.Or(cmp.Compare(a.env.Payload.JSON(), b.env.Payload.JSON()), cmp.Compare(a.env.Metadata.JSON(), b.env.Metadata.JSON()))
 }
 
-// traceRun returns the trace of a run, whose key is that of [runKey]. All events are of
-// that run, in any order, repeated or not, and those of other than [tracedTypes] have
-// a position alone; there is at least one.
+// traceRun returns the trace of a run with the key of [runKey]. All events must be of that run,
+// and there must be at least one. They may come in any order and more than once. Events of other
+// types than [tracedTypes] have only a position.
 func traceRun(key []byte, run []runEvent) []*pb.TraceEvent {
 	slices.SortFunc(run, compareEvents)
 	run = slices.CompactFunc(run, func(a, b runEvent) bool {
@@ -103,7 +104,7 @@ func traceRun(key []byte, run []runEvent) []*pb.TraceEvent {
 		t.add(e.event)
 	}
 	t.endTurn(true)
-	for _, c := range t.calls { // each on its own: the order does not matter
+	for _, c := range t.calls { // the order does not matter, because the calls are independent
 		if !c.denied {
 			t.end(c.span)
 			c.set("beam_agents.incomplete", "true")
@@ -120,7 +121,7 @@ func traceRun(key []byte, run []runEvent) []*pb.TraceEvent {
 	return traces
 }
 
-// start is the beginning of the root, an event of its own.
+// start returns the event that marks the beginning of the root span.
 func (t *runTrace) start() *pb.TraceEvent {
 	r := t.root
 	s := span{TraceEvent: &pb.TraceEvent{
@@ -230,8 +231,8 @@ func addCapped(a, b uint64) uint64 {
 	return a + b
 }
 
-// startCall begins a call. A tool_execution_start takes over from the tool_start
-// before it; anything else that begins again leaves the first one incomplete.
+// startCall begins a call. A tool_execution_start continues the call of the tool_start before it.
+// Any other second beginning leaves the first call incomplete.
 func (t *runTrace) startCall(kind, id, name string, running bool) *call {
 	if c := t.calls[kind+id]; c != nil {
 		if running && !c.running && !c.denied {
@@ -250,7 +251,7 @@ func (t *runTrace) startCall(kind, id, name string, running bool) *call {
 	return c
 }
 
-// openCall returns the call of that id that has not ended, or a new one.
+// openCall returns the open call with that id, or a new one.
 func (t *runTrace) openCall(kind, id, name string) *call {
 	if c := t.calls[kind+id]; c != nil {
 		return c
@@ -298,14 +299,14 @@ func (t *runTrace) fail(reason, errorType string) {
 	s.set("error.type", errorType)
 }
 
-// parent is what an event of now belongs to.
+// parent returns the parent span for the current event.
 func (t *runTrace) parent() *span { return cmp.Or(t.turn, t.root) }
 
-// step is the number of the latest turn, as far as it fits.
+// step returns the number of the latest turn, at most 2^32-1.
 func (t *runTrace) step() uint32 { return uint32(min(t.turnNumber, math.MaxUint32)) }
 
-// open begins a span now. Its id is derived from the place of the event that begins it,
-// which no other piece of the run shares; a second event in one place counts on.
+// open begins a span at the current event. Its id is derived from the position of that event,
+// which is unique within the run. A further event at the same position gets the next number.
 func (t *runTrace) open(eventType pb.TraceEvent_EventType, parent *span) *span {
 	role := intent.RoleOf(eventType) + "@" + strconv.FormatUint(t.now.sequence, 10)
 	id := intent.SpanID(t.key, 0, role, t.taken[role])
@@ -322,10 +323,10 @@ func (t *runTrace) open(eventType pb.TraceEvent_EventType, parent *span) *span {
 	return s
 }
 
-// end ends a span now, and never before it began.
+// end ends a span at the current event, but not before the span began.
 func (t *runTrace) end(s *span) { s.EndMs = max(s.StartMs, t.now.timeMS) }
 
-// set adds an attribute, cut to maxAttributeBytes between characters.
+// set adds an attribute. It cuts the value to maxAttributeBytes, between characters.
 func (s *span) set(name, value string) {
 	if len(value) > maxAttributeBytes {
 		end := maxAttributeBytes

@@ -30,9 +30,8 @@ type EventTraces struct {
 	Errors beam.PCollection
 }
 
-// EventsToTraces makes the trace of each run from the events of a
-// PCollection<events.Envelope>: its turns, tool calls, model usage and errors, with
-// the times they took.
+// EventsToTraces makes the trace of each run from the events of a PCollection<events.Envelope>:
+// turns, tool calls, model usage and errors, with their times.
 //
 //	from                                  TraceEvent
 //	first event of the run                ACTIVATION_START, the root
@@ -45,26 +44,29 @@ type EventTraces struct {
 //	model_usage_bound                     no span: usage of the latest turn, else of the root,
 //	                                      where no turn_end or agent_end says it
 //
-// A call begins with its tool_start if no tool_execution_start comes, and one that is
-// denied ends with its permission_denied. What has no beginning has no width; what has
-// no end by the end of the run ends there, with the attribute beam_agents.incomplete.
-// A turn that starts again is another span. Other types give no span. The
-// attributes are in docs/events.md; a value is at most 4 KiB.
+// A call begins with its tool_start if no tool_execution_start follows, and a denied call ends
+// with its permission_denied. If the beginning of a span is missing, it starts where it ends. If
+// the end is missing, it ends with the run and has the attribute beam_agents.incomplete. A turn
+// that starts again is a second span. Events of other types make no spans. docs/events.md lists
+// the attributes. A value has at most 4 KiB.
 //
-// Events are grouped by metadata.session_id and metadata.run_id and put in the order of
-// metadata.sequence, so neither the order nor the repetition of elements matters, and
-// ids are a function of session, run and sequence. An event of the table without these
-// members, without timestamp_ms, or with a payload that breaks the protocol is a dead
-// letter malformed_event. One of another type that has them all is part of its run, as
-// its first or last event too, and holds session windows open; without them it is of no
-// run, and left out.
+// Events are grouped by metadata.session_id and metadata.run_id and ordered by metadata.sequence.
+// So the order and the repetition of elements do not matter. Ids are a function of session, run
+// and sequence.
 //
-// It groups by key: in a stream, put a session window in front that is longer than the
-// longest pause within a run, or nothing comes out. A run that falls into several windows
-// is as many pieces of one trace, each with a root. The events of a run, without those
-// of other types, are in memory at once, of those only two. A TraceEvent is at the end
-// of its window, like any group; start_ms and end_ms are in the message, and to stamp
-// it with them makes it late for windows downstream.
+// An event of the table is a dead letter malformed_event if it lacks one of these members or
+// timestamp_ms, or if its payload breaks the protocol. An event of another type is part of its
+// run if it has all these members: it can be the first or the last event of the run, and it
+// extends session windows. If it lacks one, it is ignored.
+//
+// EventsToTraces groups by key. In a stream, put the input in session windows with a gap longer
+// than the longest pause within a run, or nothing comes out. A run that falls into several
+// windows becomes one trace with a root span for each window. A worker holds the events of a run
+// in memory, but at most two of the types that are not traced.
+//
+// The timestamp of a TraceEvent is the end of its window, as for any group. The times of the span
+// are start_ms and end_ms of the message. If you set timestamps from them, the elements are late
+// for windows downstream.
 func EventsToTraces(s beam.Scope, col beam.PCollection) EventTraces {
 	mustBeEvents("EventsToTraces", col)
 	s = s.Scope("EventsToTraces")
@@ -84,7 +86,7 @@ func (*beamagentsKeyByRunFn) ProcessElement(
 	switch {
 	case !traced && code != "":
 		return nil
-	case !traced: // it counts by its place alone
+	case !traced: // only its position counts
 		env.Payload = events.Value{}
 	case code == "":
 		if _, err := events.FromEnvelope(env); err != nil {
@@ -109,7 +111,7 @@ func (*beamagentsKeyByRunFn) ProcessElement(
 	return nil
 }
 
-// runKey is one key for two texts: their JSON list, which no other two texts share.
+// runKey returns a key that is unique for the two ids: the ids as a JSON list.
 func runKey(sessionID, runID string) ([]byte, error) {
 	v, err := events.ValueOf([]string{sessionID, runID})
 	return v.AppendJSON(nil), err
@@ -137,14 +139,15 @@ func (*beamagentsTraceRunFn) ProcessElement(
 		run = append(run, runEvent{p, env, event})
 	}
 	for _, t := range traceRun(key, append(run, others...)) {
-		// Where runners put a group, but for the direct one, which takes any element's.
+		// Runners stamp a group with the end of its window; the legacy direct runner stamps it
+		// with the time of some element.
 		emit(w.MaxTimestamp(), t)
 	}
 	return nil
 }
 
-// widen keeps the first and the last of some events; only these shape a trace in which
-// the events themselves are left out.
+// widen keeps the first and the last of a list of events. Of the events that are not traced, only
+// these two change the trace.
 func widen(ends []runEvent, e runEvent) []runEvent {
 	switch {
 	case len(ends) == 0:

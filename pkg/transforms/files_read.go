@@ -17,7 +17,7 @@ import (
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/core/graph/mtime"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/io/filesystem"
-	_ "github.com/apache/beam/sdks/v2/go/pkg/beam/io/filesystem/local" // for names without a scheme
+	_ "github.com/apache/beam/sdks/v2/go/pkg/beam/io/filesystem/local" // registers the file system for names without a scheme
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"
 	"google.golang.org/protobuf/proto"
 
@@ -41,10 +41,10 @@ func init() {
 
 // ReadParams are the options of [ReadEnvelopes].
 type ReadParams struct {
-	// MaxEnvelopeBytes bounds the encoding of one envelope, in bytes; 0 is
-	// DefaultMaxBytes. A line of JSON may be twice as long. What is longer becomes dead
-	// letters that hold it in parts of about this length, so that the memory of a worker
-	// does not depend on what is in a file.
+	// MaxEnvelopeBytes bounds the encoding of one envelope, in bytes; 0 is DefaultMaxBytes. A
+	// line of JSON may have twice as many. A longer envelope or line becomes several dead
+	// letters, each with a part of about this length, so that the memory of a worker does not
+	// depend on the content of a file.
 	MaxEnvelopeBytes int
 }
 
@@ -52,28 +52,29 @@ func (p ReadParams) validate() error {
 	return validateMaxBytes("ReadParams.MaxEnvelopeBytes", p.MaxEnvelopeBytes)
 }
 
-// ReadEnvelopes reads the AgentEnvelopes of all files that match a glob, such as
-// "in/*.jsonl" or "gs://bucket/in/*.binpb". It emits what [ParseEnvelopes] would: each
-// envelope at its event time, and dead letters. The error text of a dead letter names the
-// file, and the line or the message in it.
+// ReadEnvelopes reads the AgentEnvelopes of all files that match a glob, such as "in/*.jsonl" or
+// "gs://bucket/in/*.binpb". Like [ParseEnvelopes], it emits each envelope at its event time, and
+// dead letters for what it cannot read. The error text of a dead letter names the file, and the
+// line or the message in it.
 //
-// The name of a file says what is in it. A file .jsonl or .ndjson holds one envelope a
-// line, in protobuf JSON or in the form that [WriteFolder] writes; blank lines are skipped.
-// In both a string as external_event or payload is base64; a JSON object or array stands
-// for its text.
-// A file .binpb or .pb holds encoded envelopes, each after its length as a varint. A file
-// with another name holds lines of JSON if its first byte that is not white space is {,
-// and encoded envelopes otherwise.
+// The name of a file says what it holds:
 //
-// A dead letter has the reason malformed_envelope, a code of ParseEnvelopes, event time 0,
-// and as input the line without its end, or the encoded envelope. Where the length of an
-// envelope is broken or cut short, nobody knows where the next one begins: the rest of the
-// file becomes dead letters, whose inputs joined are its bytes.
+//   - .jsonl or .ndjson: one envelope a line, in protobuf JSON or in the form that
+//     [WriteFolder] writes. Blank lines are skipped. In both forms, external_event and payload
+//     can be a base64 string, or a JSON object or array that stands for its own text.
+//   - .binpb or .pb: encoded envelopes, each after its length as a varint.
+//   - any other name: lines of JSON if the first byte that is not white space is {, and encoded
+//     envelopes otherwise.
 //
-// The file systems are those of Beam's package io/filesystem. Plain names are local files
-// of the worker; import the package of any other. Files are read at once by different
-// workers, each from its beginning to its end by one. A file that cannot be read, and a
-// glob that matches nothing, fail the bundle.
+// A dead letter has the reason malformed_envelope, a code of ParseEnvelopes, and event time 0.
+// Its input is the line without its line end, or the encoded envelope. If the length of an
+// encoded envelope is broken or cut short, the next envelope cannot be found. Then the rest of
+// the file becomes dead letters whose inputs, joined, are its bytes.
+//
+// The file systems are those of Beam's package io/filesystem. A name without a scheme is a local
+// file of the worker. For other file systems, import their package. Workers read different files
+// at once; each file is read by one worker, from its beginning to its end. A file that cannot be
+// read fails the bundle, and so does a glob that matches nothing.
 func ReadEnvelopes(s beam.Scope, params ReadParams, glob string) Parsed {
 	err := params.validate()
 	if strings.TrimSpace(glob) == "" {
@@ -84,8 +85,9 @@ func ReadEnvelopes(s beam.Scope, params ReadParams, glob string) Parsed {
 	}
 	filesystem.ValidateScheme(glob)
 	s = s.Scope("ReadEnvelopes")
-	// Grouped, so that any worker may read a file. Beam's Reshuffle would do, but its steps
-	// are named after their number in the pipeline, and change with every step before them.
+	// Group the names, so that any worker may read a file. Beam's Reshuffle would do the same,
+	// but its steps are named after their number in the pipeline, so every new step before them
+	// renames them.
 	files := beam.GroupByKey(s, beam.ParDo(s, &beamagentsMatchFilesFn{Glob: glob}, beam.Impulse(s)))
 	envelopes, errs := beam.ParDo2(s, &beamagentsReadEnvelopesFn{
 		MaxEnvelopeBytes: cmp.Or(params.MaxEnvelopeBytes, DefaultMaxBytes),
@@ -93,7 +95,7 @@ func ReadEnvelopes(s beam.Scope, params ReadParams, glob string) Parsed {
 	return Parsed{Envelopes: envelopes, Errors: errs}
 }
 
-// beamagentsMatchFilesFn matches on a worker, where the files are.
+// beamagentsMatchFilesFn matches the glob on a worker, which sees the files.
 type beamagentsMatchFilesFn struct{ Glob string }
 
 func (f *beamagentsMatchFilesFn) ProcessElement(ctx context.Context, _ []byte, emit func(string, []byte)) (err error) {
@@ -132,7 +134,7 @@ func (f *beamagentsReadEnvelopesFn) ProcessElement(
 	if err != nil {
 		return fmt.Errorf("transforms.ReadEnvelopes: %w", err)
 	}
-	defer func() { _ = file.Close() }() // opened to read
+	defer func() { _ = file.Close() }() // the file is only read
 	e := &envelopeFile{
 		r: bufio.NewReaderSize(file, 64<<10), limit: f.MaxEnvelopeBytes,
 		emit: func(env *pb.AgentEnvelope) {
@@ -144,8 +146,8 @@ func (f *beamagentsReadEnvelopesFn) ProcessElement(
 				Reason: deadletter.MalformedEnvelope, Code: code, Error: printable(name) + ", " + place + ": " + text,
 				EntityKey: key, InputKind: deadletter.BytesInput, Input: input,
 			}, func(rec *pb.ActivationErrorRecord) {
-				// The bytes of a file have no time of their own. The legacy direct runner
-				// would stamp them with the clock.
+				// The bytes of a file have no timestamp. Without this one, the legacy direct
+				// runner would use the clock.
 				errs(mtime.MinTimestamp, rec)
 			})
 		},
@@ -156,7 +158,7 @@ func (f *beamagentsReadEnvelopesFn) ProcessElement(
 	return nil
 }
 
-// printable quotes a name that would not stay on its line.
+// printable quotes a name with characters that would break the line.
 func printable(name string) string {
 	if quoted := strconv.Quote(name); quoted != `"`+name+`"` {
 		return quoted
@@ -167,11 +169,11 @@ func printable(name string) string {
 // envelopeFile reads one file.
 type envelopeFile struct {
 	r     *bufio.Reader
-	limit int // of an envelope, in bytes
+	limit int // the bound of an envelope, in bytes
 
 	emit func(*pb.AgentEnvelope)
-	// deadLetter takes the place in the file, what was wrong there, and the key and the
-	// bytes of what failed.
+	// deadLetter emits a dead letter. place is where in the file it failed, and text why; key and
+	// input are the key and the bytes of the envelope.
 	deadLetter func(code deadletter.Code, place, text string, key, input []byte) error
 }
 
@@ -192,7 +194,7 @@ func (e *envelopeFile) read(ext string) error {
 	return e.readDelimited()
 }
 
-// usable emits an envelope, or makes a dead letter of it if code says why.
+// usable emits an envelope, or a dead letter if there is a code.
 func (e *envelopeFile) usable(env *pb.AgentEnvelope, code deadletter.Code, place, text string, input []byte) error {
 	if code != "" {
 		return e.deadLetter(code, place, text, env.GetEntityKey(), input)
@@ -203,7 +205,7 @@ func (e *envelopeFile) usable(env *pb.AgentEnvelope, code deadletter.Code, place
 
 var byteOrderMark = []byte("\xef\xbb\xbf")
 
-// readLines reads envelopes in JSON, one a line.
+// readLines reads one envelope in JSON from each line.
 func (e *envelopeFile) readLines() error {
 	for number, part, last := 1, 1, false; !last; {
 		line, more, err := e.linePart()
@@ -218,7 +220,7 @@ func (e *envelopeFile) readLines() error {
 		}
 		place := fmt.Sprintf("line %d", number)
 		switch {
-		case (more || part > 1) && len(line) > 0: // a blank part, too: it may be within a string
+		case (more || part > 1) && len(line) > 0: // keep a blank part, too: it may be part of a string
 			text := fmt.Sprintf("a line of more than %d bytes, the limit of an envelope is %d; part %d", 2*e.limit, e.limit, part)
 			if err := e.deadLetter(deadletter.Oversize, place, text, nil, line); err != nil {
 				return err
@@ -239,8 +241,8 @@ func (e *envelopeFile) readLines() error {
 	return nil
 }
 
-// linePart reads to the end of a line, or as much of it as may be held at once: then more
-// of it is to come. The error is io.EOF where the file ends.
+// linePart reads up to the end of a line, or up to the limit of a part; then more is true. The
+// error is io.EOF at the end of the file.
 func (e *envelopeFile) linePart() (part []byte, more bool, err error) {
 	for {
 		chunk, err := e.r.ReadSlice('\n')
@@ -254,7 +256,7 @@ func (e *envelopeFile) linePart() (part []byte, more bool, err error) {
 	}
 }
 
-// parseLine is [parseEnvelope] for JSON.
+// parseLine does for JSON what [parseEnvelope] does for encoded envelopes.
 func parseLine(line []byte, maxBytes int) (env *pb.AgentEnvelope, code deadletter.Code, text string) {
 	env = new(pb.AgentEnvelope)
 	if err := messagejson.ReadReadable(line, env.ProtoReflect()); err != nil {
@@ -271,7 +273,7 @@ func parseLine(line []byte, maxBytes int) (env *pb.AgentEnvelope, code deadlette
 	return env, code, text
 }
 
-// readDelimited reads encoded envelopes, each after its length.
+// readDelimited reads encoded envelopes, each after its length as a varint.
 func (e *envelopeFile) readDelimited() error {
 	var message bytes.Buffer
 	for number, at := 1, int64(0); ; number++ {
@@ -284,7 +286,7 @@ func (e *envelopeFile) readDelimited() error {
 			return nil
 		case errors.Is(err, io.ErrUnexpectedEOF):
 			return e.deadLetter(deadletter.Unparsable, place, "the length of the message is cut short", nil, prefix.read)
-		case err != nil && len(prefix.read) == binary.MaxVarintLen64: // the only other error that is not the file's
+		case err != nil && len(prefix.read) == binary.MaxVarintLen64: // a varint that is too long; any other error is a failure to read the file
 			_, err := e.parts(deadletter.Unparsable, place, "the length of the message is not a varint", prefix.read, math.MaxInt64)
 			return err
 		case err != nil:
@@ -299,7 +301,7 @@ func (e *envelopeFile) readDelimited() error {
 			continue
 		}
 		message.Reset()
-		n, err := io.CopyN(&message, e.r, int64(size)) // makes room as bytes come
+		n, err := io.CopyN(&message, e.r, int64(size)) // allocates only for bytes that are there
 		if errors.Is(err, io.EOF) {
 			text := fmt.Sprintf("a message of %d bytes is cut short after %d", size, n)
 			return e.deadLetter(deadletter.Unparsable, place, text, nil, append(prefix.read, message.Bytes()...))
@@ -314,8 +316,8 @@ func (e *envelopeFile) readDelimited() error {
 	}
 }
 
-// parts makes dead letters of head and of up to n bytes that follow in the file, and
-// returns how many followed.
+// parts makes dead letters of head and of up to n bytes that follow it in the file. It returns
+// how many bytes followed.
 func (e *envelopeFile) parts(code deadletter.Code, place, text string, head []byte, n int64) (read int64, err error) {
 	part := bytes.NewBuffer(head)
 	for number := 1; ; number++ {
@@ -337,7 +339,7 @@ func (e *envelopeFile) parts(code deadletter.Code, place, text string, head []by
 	}
 }
 
-// byteRecorder keeps the bytes that were read.
+// byteRecorder records the bytes that are read through it.
 type byteRecorder struct {
 	r    io.ByteReader
 	read []byte

@@ -60,7 +60,7 @@ func TestReadLines(t *testing.T) {
 		},
 		"broken last, after a blank one": {
 			plainLine + "\n\nx\n",
-			[]string{"ok", "unparsable, line 3: no valid JSON: invalid character 'x' at start of value, at byte 0"},
+			[]string{"ok", "unparsable, line 3: not valid JSON: invalid character 'x' at start of value, at byte 0"},
 			[]string{"x"},
 		},
 		"broken in the middle": {
@@ -75,7 +75,7 @@ func TestReadLines(t *testing.T) {
 		},
 		"text that is not UTF-8": {
 			"{\"approval\":{\"intent_id\":\"\xff\"}}",
-			[]string{"unparsable, line 1: approval.intent_id: no valid JSON: invalid UTF-8, at byte 26"},
+			[]string{"unparsable, line 1: approval.intent_id: not valid JSON: invalid UTF-8, at byte 26"},
 			[]string{"{\"approval\":{\"intent_id\":\"\xff\"}}"},
 		},
 		"no payload":      {`{"key":"k"}`, []string{"empty_payload, line 1: the envelope has no payload"}, []string{`{"key":"k"}`}},

@@ -14,27 +14,27 @@ import (
 )
 
 const (
-	// sortBytes is how much of a file a worker holds to sort it, in bytes.
+	// sortBytes bounds the records that a worker holds in memory, in bytes.
 	sortBytes = 32 << 20
-	// recordOverhead is what a held record takes beside its bytes.
+	// recordOverhead is the memory of a record beside its content, in bytes.
 	recordOverhead = 24
-	// maxRuns bounds the files that are merged, and so open, at once.
+	// maxRuns bounds the files that are merged at once, and so the open files.
 	maxRuns = 64
 )
 
-// recordSorter sorts any number of records with bounded memory. What is too much to hold
-// it keeps as runs, each a sorted file, in a temporary folder of its own.
+// recordSorter sorts any number of records with bounded memory. Records beyond the bound are
+// written to a temporary folder as runs, which are sorted files.
 type recordSorter struct {
-	limit int // of what is held, in bytes
+	limit int // the bound of the records in memory, in bytes
 
 	held  [][]byte
 	bytes int
 	dir   string
 	runs  []string
-	count int // of runs that were ever written, for their names
+	count int // runs written so far, which numbers their names
 }
 
-// add keeps record, which must not change afterwards.
+// add keeps record. The caller must not change it afterwards.
 func (s *recordSorter) add(record []byte) error {
 	s.held = append(s.held, record)
 	s.bytes += len(record) + recordOverhead
@@ -67,7 +67,7 @@ func (s *recordSorter) add(record []byte) error {
 	return nil
 }
 
-// spill writes a run of the records that each hands over.
+// spill writes the records that each yields to a new run.
 func (s *recordSorter) spill(each func(func([]byte) error) error) (err error) {
 	if s.dir == "" {
 		if s.dir, err = os.MkdirTemp("", "beamagents-sort-*"); err != nil {
@@ -91,7 +91,7 @@ func (s *recordSorter) spill(each func(func([]byte) error) error) (err error) {
 	return errors.Join(err, w.Flush(), file.Close())
 }
 
-// each calls f with the records in order of their bytes. It must not keep them.
+// each calls f with the records in the order of their bytes. f must not keep them.
 func (s *recordSorter) each(f func(record []byte) error) error {
 	slices.SortFunc(s.held, bytes.Compare)
 	if len(s.runs) == 0 {
@@ -113,13 +113,13 @@ func (s *recordSorter) close() error {
 	return os.RemoveAll(s.dir)
 }
 
-// run is what is left of a sorted run; record is its first one.
+// run is the unread part of a sorted run. record is its first record.
 type run struct {
 	record []byte
 	next   func() (record []byte, err error) // io.EOF at the end
 }
 
-// runHeap has the run with the least record first.
+// runHeap is a heap of runs, ordered by their first records.
 type runHeap []*run
 
 func (h runHeap) Len() int           { return len(h) }
@@ -132,7 +132,7 @@ func (h *runHeap) Pop() any {
 	return last
 }
 
-// merge calls f with the records of runs, and those of held, in order.
+// merge calls f, in order, with the records of the runs and those in held.
 func merge(names []string, f func([]byte) error, held ...[]byte) error {
 	var runs runHeap
 	add := func(r *run) (err error) {
@@ -157,7 +157,7 @@ func merge(names []string, f func([]byte) error, held ...[]byte) error {
 		if err != nil {
 			return err
 		}
-		defer func() { _ = file.Close() }() // opened to read
+		defer func() { _ = file.Close() }() // the file is only read
 		if err := add(&run{next: recordReader(file)}); err != nil {
 			return err
 		}
@@ -182,7 +182,8 @@ func merge(names []string, f func([]byte) error, held ...[]byte) error {
 	return nil
 }
 
-// recordReader reads the records of a run. Each is valid until the next call.
+// recordReader returns a function that reads the records of a run. A record is valid until the
+// next call.
 func recordReader(file io.Reader) (next func() ([]byte, error)) {
 	r := bufio.NewReaderSize(file, 64<<10)
 	var record []byte
@@ -193,7 +194,7 @@ func recordReader(file io.Reader) (next func() ([]byte, error)) {
 		}
 		record = slices.Grow(record[:0], int(size))[:size]
 		if _, err = io.ReadFull(r, record); errors.Is(err, io.EOF) {
-			err = io.ErrUnexpectedEOF // a run that is cut short is not at its end
+			err = io.ErrUnexpectedEOF // the run is cut short
 		}
 		return record, err
 	}

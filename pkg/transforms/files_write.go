@@ -49,33 +49,34 @@ func init() {
 	register.Iter1[[]byte]()
 }
 
-// WriteFolder writes each PCollection to one file of a folder, under the name that it has
-// in files. It is for outputs that a person reads, or a test compares: one worker writes
-// one file. The input must be bounded. The folder is created where it is missing, and each
-// file replaces one of an earlier run, also if nothing is in the PCollection.
+// WriteFolder writes each PCollection to one file in a folder. The keys of files are the names.
+// It is meant for outputs that a person reads or a test compares: one worker writes one file. The
+// input must be bounded. WriteFolder creates a folder that is missing. It replaces a file of an
+// earlier run, also if the PCollection is empty.
 //
-// The name says what is written. Any other name panics while the pipeline is built.
+// The ending of a name says what is written. Any other name panics while the pipeline is built.
 //
-//   - .jsonl takes any PCollection, and writes each element as one line of JSON. A message
-//     is written in protobuf JSON with the field names of its schema; if it is one of
-//     package beamagentspb an entity key that is text is the member key, bytes that hold a
-//     JSON object or array show it, as do the arguments of an intent and the detail of a
-//     dead letter, and @unknown keeps fields of a newer schema, so
-//     that ReadEnvelopes reads the same envelopes back. Bytes and strings are the JSON that
-//     they hold, else a JSON string, else {"base64":"..."}. KVs are {"key":...,"value":...}.
-//     Other types are what encoding/json makes of them.
+//   - .jsonl takes any PCollection, and writes each element as one line of JSON. A message is
+//     written in protobuf JSON with the field names of its schema. A message of package
+//     beamagentspb is written so that a person can read it and ReadEnvelopes can read the same
+//     envelopes back: an entity key that is text is the member key; bytes that hold a JSON
+//     object or array are shown as that JSON, and so are the arguments of an intent and the
+//     detail of a dead letter; fields of a newer schema are the member @unknown. Bytes and
+//     strings are written as the JSON that they hold, else as a JSON string, else as
+//     {"base64":"..."}. A KV is {"key":...,"value":...}. Other types are written as
+//     encoding/json does.
 //   - .txt takes strings and []byte, and writes each with a line feed after it.
-//   - .binpb takes []byte and messages, also as values of KVs, whose keys it leaves out. It
-//     writes each after its length as a varint.
+//   - .binpb takes []byte and messages, alone or as values of KVs, whose keys are not written.
+//     It writes each after its length as a varint.
 //
-// The elements of a file are in order of event time, those of one time in order of their
-// bytes: two runs give the same file. A worker sorts with some 32 MiB of memory, and the
-// disk of os.TempDir for what is beyond that.
+// The elements of a file are ordered by event time, and elements with the same time by their
+// bytes. So two runs with the same elements write the same file. A worker sorts with about 32 MiB
+// of memory, and uses the disk of os.TempDir beyond that.
 //
-// The folder may be on any file system of Beam's package io/filesystem whose package is
-// imported; plain names are local to the worker. A local file has the mode that the umask
-// leaves, and is complete whenever it is there: it is written beside its place with .part
-// behind its name, and then renamed.
+// The folder may be on any file system of Beam's package io/filesystem whose package is imported.
+// A name without a scheme is local to the worker. A local file has the mode that the umask
+// allows. It is first written with .part at the end of its name and then renamed, so a file
+// without .part is complete.
 func WriteFolder(s beam.Scope, dir string, files map[string]beam.PCollection) {
 	names := slices.Sorted(maps.Keys(files))
 	if err := validateFolder(dir, names, files); err != nil {
@@ -87,7 +88,7 @@ func WriteFolder(s beam.Scope, dir string, files map[string]beam.PCollection) {
 	for _, name := range names {
 		col := files[name]
 		if col.WindowingStrategy().Fn.Kind != window.GlobalWindows {
-			col = beam.WindowInto(s, window.NewGlobalWindows(), col) // a file has no windows
+			col = beam.WindowInto(s, window.NewGlobalWindows(), col) // a file holds the elements of all windows
 		}
 		var fn any = &beamagentsFileRecordFn{Name: name}
 		if typex.IsKV(col.Type()) {
@@ -103,7 +104,7 @@ var (
 	messageType = reflect.TypeFor[proto.Message]()
 )
 
-// The formats of a file, which are the endings of its name.
+// The formats of a file, by the ending of its name.
 const (
 	jsonlFile = ".jsonl"
 	textFile  = ".txt"
@@ -123,7 +124,7 @@ func validateFolder(dir string, names []string, files map[string]beam.PCollectio
 		}
 		col := files[name]
 		if !col.IsValid() {
-			return fmt.Errorf("%s has no PCollection", name)
+			return fmt.Errorf("%s has no PCollection: set one", name)
 		}
 		t := col.Type()
 		kv := typex.IsKV(t)
@@ -136,7 +137,7 @@ func validateFolder(dir string, names []string, files map[string]beam.PCollectio
 		case format != jsonlFile && format != textFile && format != binpbFile:
 			return fmt.Errorf("the name %q does not say what to write: end it in %s, %s or %s", name, jsonlFile, textFile, binpbFile)
 		case typex.IsCoGBK(t):
-			return fmt.Errorf("%s takes no PCollection<%v>: map its groups to single elements", name, t)
+			return fmt.Errorf("%s does not take a PCollection<%v>: map its groups to single elements", name, t)
 		case format == textFile && (kv || value.Type() != bytesType && value.Type().Kind() != reflect.String):
 			return fmt.Errorf("%s takes strings and []byte, and the PCollection has %v: name it %s, or map its elements",
 				name, t, strings.TrimSuffix(name, textFile)+jsonlFile)
@@ -148,8 +149,8 @@ func validateFolder(dir string, names []string, files map[string]beam.PCollectio
 	return nil
 }
 
-// beamagentsFileNamesFn emits an empty record for each file, so that one without elements
-// is written, too.
+// beamagentsFileNamesFn emits an empty record for each file, so that a file without elements is
+// written, too.
 type beamagentsFileNamesFn struct{ Names []string }
 
 func (f *beamagentsFileNamesFn) ProcessElement(_ []byte, emit func(string, []byte)) {
@@ -158,8 +159,8 @@ func (f *beamagentsFileNamesFn) ProcessElement(_ []byte, emit func(string, []byt
 	}
 }
 
-// beamagentsFileRecordFn makes a record of an element: its event time in eight bytes that
-// sort as the times do, and then the bytes that the file gets.
+// beamagentsFileRecordFn makes a record of an element: the event time in eight bytes that sort
+// like the times, and then the bytes for the file.
 type beamagentsFileRecordFn struct{ Name string }
 
 func (f *beamagentsFileRecordFn) ProcessElement(ts beam.EventTime, v beam.T) (name string, record []byte, err error) {
@@ -180,7 +181,7 @@ func (f *beamagentsFileRecordFn) ProcessElement(ts beam.EventTime, v beam.T) (na
 	return f.Name, append(record, '\n'), err
 }
 
-// beamagentsFilePairFn is beamagentsFileRecordFn for KVs.
+// beamagentsFilePairFn does for KVs what beamagentsFileRecordFn does for elements.
 type beamagentsFilePairFn struct{ Name string }
 
 func (f *beamagentsFilePairFn) ProcessElement(ts beam.EventTime, k beam.X, v beam.Y) (name string, record []byte, err error) {
@@ -209,10 +210,10 @@ func (f *beamagentsFilePairFn) ProcessElement(ts beam.EventTime, k beam.X, v bea
 const timeBytes = 8
 
 func appendTime(b []byte, ts beam.EventTime) []byte {
-	return binary.BigEndian.AppendUint64(b, uint64(ts)^1<<63) // so that the sign sorts, too
+	return binary.BigEndian.AppendUint64(b, uint64(ts)^1<<63) // flips the sign bit, so that negative times sort first
 }
 
-// appendLine appends an element as JSON on one line.
+// appendLine appends an element as one line of JSON.
 func appendLine(b []byte, v any) ([]byte, error) {
 	switch v := v.(type) {
 	case []byte:
@@ -228,7 +229,7 @@ func appendLine(b []byte, v any) ([]byte, error) {
 		if err != nil {
 			return b, err
 		}
-		return canonjson.Canonicalize(b, text) // protojson's own spacing differs from binary to binary
+		return canonjson.Canonicalize(b, text) // the spacing of protojson differs from binary to binary
 	}
 	text, err := json.Marshal(v)
 	if err != nil {
@@ -237,7 +238,7 @@ func appendLine(b []byte, v any) ([]byte, error) {
 	return canonjson.Canonicalize(b, text)
 }
 
-// appendHeld appends the JSON that bytes hold, or else their text.
+// appendHeld appends bytes that hold JSON as that JSON, and other bytes as appendText does.
 func appendHeld(b, held []byte) []byte {
 	canonical, err := canonjson.Canonicalize(nil, held)
 	switch {
@@ -249,7 +250,7 @@ func appendHeld(b, held []byte) []byte {
 	return append(b, bytes.TrimSpace(held)...)
 }
 
-// appendText appends bytes as a JSON string, if they are text.
+// appendText appends bytes as a JSON string, or as {"base64":"..."} if they are not text.
 func appendText(b, text []byte) []byte {
 	if !utf8.Valid(text) {
 		b = append(b, `{"base64":"`...)
@@ -271,7 +272,7 @@ func appendDelimited(b []byte, v any) ([]byte, error) {
 	return append(binary.AppendUvarint(b, uint64(len(message))), message...), nil
 }
 
-// beamagentsWriteFileFn writes a file of records.
+// beamagentsWriteFileFn writes the records of one file.
 type beamagentsWriteFileFn struct{ Dir string }
 
 func (f *beamagentsWriteFileFn) ProcessElement(ctx context.Context, name string, records func(*[]byte) bool) error {
@@ -289,7 +290,7 @@ func (f *beamagentsWriteFileFn) ProcessElement(ctx context.Context, name string,
 func (*beamagentsWriteFileFn) sort(sorter *recordSorter, records func(*[]byte) bool) error {
 	for record := []byte(nil); records(&record); {
 		if len(record) == 0 {
-			continue // only names the file
+			continue // the record of beamagentsFileNamesFn
 		}
 		if err := sorter.add(record); err != nil {
 			return err
@@ -298,7 +299,7 @@ func (*beamagentsWriteFileFn) sort(sorter *recordSorter, records func(*[]byte) b
 	return nil
 }
 
-// writeFile replaces a file at once where the file system can rename. Others, such as
+// writeFile replaces a file atomically if the file system can rename. Other file systems, such as
 // object stores, show a file when it is closed.
 func writeFile(ctx context.Context, name string, sorted *recordSorter) (err error) {
 	fs, err := filesystem.New(ctx, name)

@@ -100,11 +100,11 @@ func TestWriteFolderRefuses(t *testing.T) {
 		"a way out":        {"out", `..\b.jsonl`, text, `is not the name of a file`},
 		"only an ending":   {"out", ".jsonl", text, `".jsonl" is not the name of a file`},
 		"nothing":          {"out", "", text, `"" is not the name of a file`},
-		"no PCollection":   {"out", "a.jsonl", func(beam.Scope) beam.PCollection { return beam.PCollection{} }, "a.jsonl has no PCollection"},
+		"no PCollection":   {"out", "a.jsonl", func(beam.Scope) beam.PCollection { return beam.PCollection{} }, "a.jsonl has no PCollection: set one"},
 		"numbers as text":  {"out", "a.txt", number, "a.txt takes strings and []byte, and the PCollection has int: name it a.jsonl, or map its elements"},
 		"KVs as text":      {"out", "a.txt", func(s beam.Scope) beam.PCollection { return beam.AddFixedKey(s, text(s)) }, "a.txt takes strings"},
 		"text as messages": {"out", "a.binpb", text, "a.binpb takes []byte and messages, alone or as values of KVs, and the PCollection has string: name it a.jsonl"},
-		"groups":           {"out", "a.jsonl", func(s beam.Scope) beam.PCollection { return beam.GroupByKey(s, beam.AddFixedKey(s, text(s))) }, "a.jsonl takes no PCollection<CoGBK<int,string>>"},
+		"groups":           {"out", "a.jsonl", func(s beam.Scope) beam.PCollection { return beam.GroupByKey(s, beam.AddFixedKey(s, text(s))) }, "a.jsonl does not take a PCollection<CoGBK<int,string>>"},
 		"unknown scheme":   {"none://out", "a.jsonl", text, `file system scheme "none" not registered`},
 	} {
 		_, s := beam.NewPipelineWithRoot()

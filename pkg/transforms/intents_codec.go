@@ -34,8 +34,8 @@ func init() {
 
 // EncodeIntentsParams are the options of [EncodeIntents].
 type EncodeIntentsParams struct {
-	// MaxBytes bounds an encoded intent, in bytes; 0 is DefaultMaxBytes. Set it to
-	// what the sink takes.
+	// MaxBytes bounds an encoded intent, in bytes; 0 is DefaultMaxBytes. Set it to the limit of
+	// the sink.
 	MaxBytes int
 }
 
@@ -47,16 +47,16 @@ func (p EncodeIntentsParams) validate() error {
 type EncodedIntents struct {
 	// Encoded: PCollection<KV<[]byte, []byte>>, entity key and intent.
 	Encoded beam.PCollection
-	// Errors: PCollection<*pb.ActivationErrorRecord>, with the intents that it refused.
+	// Errors: PCollection<*pb.ActivationErrorRecord>, with the intents that were refused.
 	Errors beam.PCollection
 }
 
-// EncodeIntents makes messages for an intents topic of a PCollection<*pb.ToolIntent>:
-// the entity key of each, and its deterministic encoding.
+// EncodeIntents encodes a PCollection<*pb.ToolIntent> for an intents topic. A message is the
+// entity key of the intent and its deterministic encoding.
 //
-// A dead letter has the reason intent_dead_letter and the intent. Its code is serialize
-// (nil, text that is not UTF-8, or no field at all, whose encoding is empty: a
-// tombstone) or too_large (above MaxBytes).
+// An intent that it refuses is a dead letter intent_dead_letter. The code is too_large for an
+// intent above MaxBytes. It is serialize for nil, for text that is not UTF-8, and for an intent
+// without any field: its encoding is empty, which is a tombstone on a topic.
 func EncodeIntents(s beam.Scope, params EncodeIntentsParams, col beam.PCollection) EncodedIntents {
 	if err := params.validate(); err != nil {
 		panic(fmt.Errorf("transforms.EncodeIntents: %w", err))
@@ -96,22 +96,21 @@ func (f *beamagentsEncodeIntentsFn) ProcessElement(
 type DecodedIntents struct {
 	// Intents: PCollection<*pb.ToolIntent>.
 	Intents beam.PCollection
-	// Errors: PCollection<*pb.ActivationErrorRecord>, about what is no intent.
+	// Errors: PCollection<*pb.ActivationErrorRecord>, for messages that hold no intent.
 	Errors beam.PCollection
 }
 
-// DecodeIntents decodes messages of an intents topic. Its input is one of
+// DecodeIntents decodes the messages of an intents topic. Its input is one of
 //
-//   - PCollection<[]byte>, a ToolIntent each;
-//   - PCollection<KV<[]byte, []byte>>, a ToolIntent under a key each.
+//   - PCollection<[]byte>, where each element is a ToolIntent;
+//   - PCollection<KV<[]byte, []byte>>, where each value is a ToolIntent. The keys are dropped.
 //
-// A message that holds no intent is a dead letter malformed_intent with the bytes as
-// received, and the key where there is one. Its code is empty (no bytes, as in a
-// tombstone) or unparsable (not the encoding of a ToolIntent).
+// A message that it cannot decode is a dead letter malformed_intent with the bytes as received,
+// and with the key if it had one. The code is empty for a message of no bytes, such as a
+// tombstone, and unparsable for bytes that are not the encoding of a ToolIntent.
 //
-// An intent keeps what its bytes say, a field of a newer schema too, and the key is
-// dropped: nothing is trusted here. Verify it, and look at its expiry, before anything
-// is done about it.
+// DecodeIntents checks nothing else: the intent has what its bytes say, also in fields of a newer
+// schema. Verify an intent, and check its expiry, before anything is done about it.
 func DecodeIntents(s beam.Scope, col beam.PCollection) DecodedIntents {
 	var fn any
 	switch t := col.Type(); {
@@ -144,7 +143,7 @@ func (*beamagentsDecodeKeyedIntentFn) ProcessElement(
 	return decodeIntent(ctx, ts, key, raw, emit, errs)
 }
 
-// decodeIntent emits the intent in raw, or a dead letter that says why there is none.
+// decodeIntent emits the intent in raw, or a dead letter that says why raw is not an intent.
 func decodeIntent(
 	ctx context.Context, ts beam.EventTime, key, raw []byte,
 	emit func(*pb.ToolIntent), errs func(*pb.ActivationErrorRecord),
@@ -152,7 +151,7 @@ func decodeIntent(
 	in := new(pb.ToolIntent)
 	var code deadletter.Code
 	var text string
-	if len(raw) == 0 { // protobuf reads it as an intent without any field
+	if len(raw) == 0 { // protobuf would decode it as an intent without fields
 		code, text = deadletter.Empty, "the message is empty"
 	} else if err := proto.Unmarshal(raw, in); err != nil {
 		code, text = deadletter.Unparsable, deadletter.Explain(raw, in)
@@ -169,8 +168,9 @@ func decodeIntent(
 	return nil
 }
 
-// passIntent emits an intent that its coder can encode. The other ones, which only a
-// fused step can hand over, are dead letters: a coder error would fail the bundle.
+// passIntent emits an intent if its coder can encode it, and otherwise a dead letter, because a
+// coder error would fail the bundle. Only user code that is fused with the step can hand over an
+// intent that cannot be encoded.
 func passIntent(
 	ctx context.Context, in *pb.ToolIntent, passed beam.Counter,
 	emit func(*pb.ToolIntent), errs func(*pb.ActivationErrorRecord),
@@ -183,8 +183,8 @@ func passIntent(
 	return nil
 }
 
-// deadLetterIntent emits a dead letter for an intent. If its text is not UTF-8, the input is
-// a copy with U+FFFD in place of the invalid bytes, and the error says so.
+// deadLetterIntent emits a dead letter for an intent. If the intent has text that is not UTF-8,
+// the input is a copy with U+FFFD in place of the invalid bytes, and the error says so.
 func deadLetterIntent(
 	ctx context.Context, in *pb.ToolIntent, reason deadletter.Reason, code deadletter.Code, text string,
 	emit func(*pb.ActivationErrorRecord),
@@ -210,7 +210,7 @@ func deadLetterIntent(
 	return emitLetter(ctx, l, emit)
 }
 
-// withValidText returns a copy that can be encoded.
+// withValidText returns a copy of an intent in which invalid UTF-8 is replaced by U+FFFD.
 func withValidText(in *pb.ToolIntent) *pb.ToolIntent {
 	out := proto.CloneOf(in)
 	m := out.ProtoReflect()

@@ -23,19 +23,19 @@ type RoutedIntents struct {
 	Tools beam.PCollection
 	// Approvals: PCollection<*pb.ToolIntent>, for a human to decide.
 	Approvals beam.PCollection
-	// Errors: PCollection<*pb.ActivationErrorRecord>, with the intents of other kinds.
+	// Errors: PCollection<*pb.ActivationErrorRecord>, with intents of other kinds.
 	Errors beam.PCollection
 }
 
-// RouteIntents splits a PCollection<*pb.ToolIntent> by [intent.KindOf]: only an explicit
-// APPROVAL reaches a human, and TOOL and the unspecified kind are tool calls.
+// RouteIntents splits a PCollection<*pb.ToolIntent> by [intent.KindOf]. Only an intent of the
+// kind APPROVAL is a request for approval; the kind TOOL and the unspecified kind are tool calls.
 //
-// An intent of any other kind is of a newer schema, and nothing may be done about it: it
-// is a dead letter unknown_kind that holds it and the number of its kind. Verify intents
-// that come from elsewhere first: the signature covers the kind.
+// An intent of any other kind is of a newer schema, so nobody may act on it. It becomes a dead
+// letter unknown_kind that holds the intent and names the number of the kind. Verify intents that
+// come from outside before you route them; the signature covers the kind.
 //
-// An intent that has no encoding, which only user code in the same stage can hand over,
-// is a dead letter intent_dead_letter with code serialize.
+// An intent that cannot be encoded is a dead letter intent_dead_letter with code serialize. Only
+// user code that is fused with RouteIntents can hand one over.
 func RouteIntents(s beam.Scope, col beam.PCollection) RoutedIntents {
 	tools, approvals, errs := beam.ParDo3(s.Scope("RouteIntents"), &beamagentsRouteIntentsFn{}, col)
 	return RoutedIntents{Tools: tools, Approvals: approvals, Errors: errs}
@@ -50,7 +50,7 @@ func (*beamagentsRouteIntentsFn) ProcessElement(
 	switch kind := intent.KindOf(in); {
 	case kind == intent.Approval:
 		return passIntent(ctx, in, routedApprovalIntents, approvals, errs)
-	case kind == intent.Tool, in == nil: // nil has no kind to complain of, and does not pass
+	case kind == intent.Tool, in == nil: // passIntent refuses nil
 		return passIntent(ctx, in, routedTools, tools, errs)
 	}
 	return deadLetterIntent(ctx, in, deadletter.UnknownKind, deadletter.Code(deadletter.UnknownKind),

@@ -18,12 +18,13 @@ func init() {
 	})
 }
 
-// SignParams are the options of [SignIntents]. Both are needed. They become part of the
-// pipeline graph, which anyone who can see the job can read; a key never does.
+// SignParams are the options of [SignIntents]. Both fields are required. They become part of the
+// pipeline graph, which everyone who can see the job can read. The key itself is never in the
+// graph.
 type SignParams struct {
-	// Keyring names the keyring, as each worker finds it: env:NAME or file:/path.
+	// Keyring is the reference with which each worker finds the keyring: env:NAME or file:/path.
 	Keyring string
-	// KeyID is the id of the key in it to sign with.
+	// KeyID is the id of the key, in the keyring, that signs.
 	KeyID string
 }
 
@@ -34,8 +35,8 @@ func (p SignParams) validate() error {
 	if p.KeyID == "" {
 		return errors.New("SignParams.KeyID is empty; set the id of a key in the keyring")
 	}
-	// Whether some keyring can hold the id, a keyring with it says.
-	ring, err := intent.ParseKeyring(p.KeyID + "=AAAAAAAAAAAAAAAAAAAAAA==") // 16 bytes, the fewest
+	// The parser of keyrings decides which ids are valid, so parse a keyring with this id.
+	ring, err := intent.ParseKeyring(p.KeyID + "=AAAAAAAAAAAAAAAAAAAAAA==") // 16 zero bytes, the shortest key
 	if err == nil {
 		_, err = intent.NewSigner(ring, p.KeyID)
 	}
@@ -50,20 +51,20 @@ func (p SignParams) validate() error {
 type SignedIntents struct {
 	// Intents: PCollection<*pb.ToolIntent>, signed copies.
 	Intents beam.PCollection
-	// Errors: PCollection<*pb.ActivationErrorRecord>, with the intents it could not sign.
+	// Errors: PCollection<*pb.ActivationErrorRecord>, with the intents that could not be signed.
 	Errors beam.PCollection
 }
 
-// SignIntents signs each intent of a PCollection<*pb.ToolIntent>. A signature that is
-// there is replaced.
+// SignIntents signs each intent of a PCollection<*pb.ToolIntent>. It replaces an existing
+// signature.
 //
-// The keyring is read on the worker, when it sets the transform up. A keyring or key
-// that is missing there fails the bundle, and so stops the job rather than send what
-// nobody accepts. A key that is replaced under its id is used from the next start of a
-// worker on; to rotate keys, see [intent.NewSigner].
+// A worker reads the keyring when it sets the transform up. If the keyring or the key is missing
+// there, the bundle fails, and the job stops instead of sending intents that nobody accepts. A
+// key that is replaced under its id is used by workers that start later. To rotate keys, see
+// [intent.NewSigner].
 //
-// An intent that is nil or holds text that is not UTF-8, which only user code in the
-// same stage can hand over, is a dead letter intent_dead_letter with code sign.
+// An intent that is nil or has text that is not UTF-8 is a dead letter intent_dead_letter with
+// code sign. Only user code that is fused with SignIntents can hand one over.
 func SignIntents(s beam.Scope, params SignParams, col beam.PCollection) SignedIntents {
 	if err := params.validate(); err != nil {
 		panic(fmt.Errorf("transforms.SignIntents: %w", err))
@@ -79,7 +80,7 @@ type beamagentsSignFn struct {
 	signer *intent.Signer
 }
 
-// Setup finds the key.
+// Setup reads the keyring and finds the key.
 func (f *beamagentsSignFn) Setup() error {
 	ring, err := intent.LoadKeyring(f.Keyring)
 	if err == nil {

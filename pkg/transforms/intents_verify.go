@@ -18,14 +18,14 @@ func init() {
 	})
 }
 
-// VerifyParams are the options of [VerifyIntents]. They become part of the pipeline
-// graph; a key never does.
+// VerifyParams are the options of [VerifyIntents]. They become part of the pipeline graph, but no
+// key does.
 type VerifyParams struct {
-	// Mode says which intents pass. It must be set: intent.ModeRequire,
-	// intent.ModePermissive, or intent.ModeOff, with which every intent passes.
+	// Mode is required and says which intents pass: intent.ModeRequire, intent.ModePermissive, or
+	// intent.ModeOff, in which every intent passes.
 	Mode intent.Mode
-	// Keyring names the keyring, as each worker finds it: env:NAME or file:/path. It is
-	// needed, and read, in a mode that verifies. intent.ModeOff does not read it.
+	// Keyring is the reference with which each worker finds the keyring: env:NAME or file:/path.
+	// It is required unless Mode is intent.ModeOff, which does not read it.
 	Keyring string
 }
 
@@ -47,22 +47,22 @@ func (p VerifyParams) validate() error {
 
 // VerifiedIntents is the result of [VerifyIntents].
 type VerifiedIntents struct {
-	// Intents: PCollection<*pb.ToolIntent>, those that the mode lets pass, as they came.
+	// Intents: PCollection<*pb.ToolIntent>, the intents that pass, unchanged.
 	Intents beam.PCollection
-	// Errors: PCollection<*pb.ActivationErrorRecord>, with the others.
+	// Errors: PCollection<*pb.ActivationErrorRecord>, with the intents that do not pass.
 	Errors beam.PCollection
 }
 
-// VerifyIntents lets pass the intents of a PCollection<*pb.ToolIntent> whose signature
-// is that of a key in the keyring, and in intent.ModePermissive also those without one.
-// Each other intent is a dead letter with the outcome of its verification as reason and
-// code: unsigned_intent, bad_signature or unknown_signing_key.
+// VerifyIntents checks the signature of each intent of a PCollection<*pb.ToolIntent>. An intent
+// passes if a key of the keyring has signed it. In intent.ModePermissive an unsigned intent
+// passes, too. Every other intent is a dead letter whose reason and code are the outcome of the
+// verification: unsigned_intent, bad_signature or unknown_signing_key.
 //
-// The keyring is read on the worker, when it sets the transform up; one that cannot be
-// used there fails the bundle. intent.ModeOff reads no keyring.
+// A worker reads the keyring when it sets the transform up. If the keyring cannot be used there,
+// the bundle fails. With intent.ModeOff no keyring is read.
 //
-// An intent that would pass and has no encoding, which only user code in the same stage
-// can hand over, is a dead letter intent_dead_letter with code serialize.
+// An intent that would pass but cannot be encoded is a dead letter intent_dead_letter with code
+// serialize. Only user code that is fused with VerifyIntents can hand one over.
 func VerifyIntents(s beam.Scope, params VerifyParams, col beam.PCollection) VerifiedIntents {
 	if err := params.validate(); err != nil {
 		panic(fmt.Errorf("transforms.VerifyIntents: %w", err))
@@ -107,7 +107,7 @@ func (f *beamagentsVerifyFn) ProcessElement(
 	return deadLetterIntent(ctx, in, deadletter.Reason(outcome), deadletter.Code(outcome), refusal(outcome, in), errs)
 }
 
-// refusal says more about an outcome.
+// refusal explains an outcome in the error of a dead letter.
 func refusal(outcome intent.Outcome, in *pb.ToolIntent) string {
 	switch {
 	case outcome == intent.UnsignedIntent:

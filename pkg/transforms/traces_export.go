@@ -39,39 +39,39 @@ const (
 	maxExportBatch    = 8192
 )
 
-// maxExportBytes bounds a batch as spanBytes counts it. Receivers of OTLP over gRPC refuse
-// messages of more than 4 MiB by default.
+// maxExportBytes bounds a batch, in bytes as spanBytes counts them. By default, receivers of OTLP
+// over gRPC refuse messages of more than 4 MiB.
 const maxExportBytes = 2 << 20
 
-// What spanBytes counts for a span and for a value, beside their text: as much as OTLP and
-// the memory of a span need at least.
+// The bytes that spanBytes adds for each span and each value: at least what OTLP and the memory
+// of a span need beside the text.
 const (
 	spanOverheadBytes  = 128
 	valueOverheadBytes = 16
 )
 
-// maxExportTime bounds how long the batches of a bundle may take together. A runner gives a
-// bundle, or a checkpoint that waits for it, some minutes.
+// maxExportTime bounds the time that all batches of a bundle may take together. A runner gives a
+// bundle, or a checkpoint that waits for the bundle, some minutes.
 const maxExportTime = time.Minute
 
-// ExportTracesParams are the options of [ExportTraces]. A zero value of a field is its
+// ExportTracesParams are the options of [ExportTraces]. The zero value of a field stands for its
 // default.
 type ExportTracesParams struct {
-	// Exporter names the exporter: otlp, console, none, or a name of [RegisterExporter]. If it
-	// is empty, the variable OTEL_TRACES_EXPORTER of the worker names it, which is otlp if it
-	// is not set.
+	// Exporter is the name of the exporter: otlp, console, none, or a name given to
+	// [RegisterExporter]. If it is empty, the worker uses its variable OTEL_TRACES_EXPORTER, or
+	// otlp if that is not set.
 	Exporter string
-	// SampleRatio is the share of the traces that are exported, above 0 and up to 1; 0 is 1,
-	// which is all. The trace id decides, so that a trace is exported as a whole; see
+	// SampleRatio is the share of the traces that are exported, above 0 and up to 1; 0 stands for
+	// 1. The trace id decides, so a trace is exported as a whole or not at all; see
 	// tracing.Sampled.
 	SampleRatio float64
-	// Deadline is the time that an exporter has for a batch, 1 ms to 5 minutes; 0 is 5
-	// seconds. What it has not taken by then is dropped and counted.
+	// Deadline is the time that an exporter has for a batch, 1 ms to 5 minutes; 0 is 5 seconds. A
+	// batch that takes longer is dropped and counted.
 	Deadline time.Duration
-	// BatchSize bounds the spans of a batch, 1 to 8,192; 0 is 512. A batch is smaller where it
-	// would have more than 2 MiB, and ends with the bundle.
+	// BatchSize bounds the spans of a batch, 1 to 8,192; 0 is 512. A batch is sent earlier if the
+	// next span would take it above 2 MiB, and when the bundle ends.
 	BatchSize int
-	// Contents exports what users, models and tools said, where the events have it. By default
+	// Contents exports the text of users, models and tools where the events have it. By default
 	// these attributes are left out.
 	Contents bool
 }
@@ -92,34 +92,42 @@ func (p ExportTracesParams) validate() error {
 }
 
 // ExportTraces sends the spans of a PCollection<*pb.TraceEvent>, such as RunAgent and
-// EventsToTraces return, to an exporter of OpenTelemetry. Package tracing says which spans
-// these are.
+// EventsToTraces return, to an OpenTelemetry exporter. Package tracing says which spans these
+// are.
 //
-// The exporter is configured on the worker, by the variables of OpenTelemetry: otlp by
-// OTEL_EXPORTER_OTLP_ENDPOINT, OTEL_EXPORTER_OTLP_PROTOCOL (http/protobuf, or grpc),
-// OTEL_EXPORTER_OTLP_HEADERS and their kin, the resource of the spans by OTEL_SERVICE_NAME
-// (beamagents if it is not set) and OTEL_RESOURCE_ATTRIBUTES. OTEL_SDK_DISABLED=true
-// exports nothing.
+// The worker configures the exporter from the OpenTelemetry variables in its environment. The
+// exporter otlp reads OTEL_EXPORTER_OTLP_ENDPOINT, OTEL_EXPORTER_OTLP_PROTOCOL (http/protobuf or
+// grpc), OTEL_EXPORTER_OTLP_HEADERS and the other OTEL_EXPORTER_OTLP variables. OTEL_SERVICE_NAME
+// (by default beamagents) and OTEL_RESOURCE_ATTRIBUTES set the resource of the spans.
+// OTEL_SDK_DISABLED=true turns the export off.
 //
-// Traces are no data: nothing that an exporter does fails a bundle, or is a dead letter.
-// The spans of a bundle leave in batches before the bundle ends. An exporter that refuses a
-// batch, panics, or exceeds the deadline costs the spans of that batch. Then it has a pause,
-// of 1 second after the first failure and up to 1 minute after further ones in a row, in
-// which spans are dropped at once. While a call that ignores the deadline goes on, spans
-// are dropped, too. So a collector that is down holds up a bundle for a deadline now and
-// then, or for two if the exporter ignores it. An exporter that is slow and keeps its deadline
-// gets 1 minute of a bundle, or one deadline if that is longer; then the rest of the bundle's
-// spans are dropped. Memory holds one batch for each bundle, and the one of a call that goes on.
+// # Failures
 //
-// A runner that retries a bundle makes it export the same spans, with the same ids, again.
+// Delivery is best effort: a failing exporter neither fails a bundle nor makes dead letters. The
+// spans of a bundle are sent in batches before the bundle ends.
 //
-// Counters, in the namespace [ExportNamespace]: spans_exported, spans_dropped,
-// spans_unsampled, events_without_trace (no trace id), events_invalid (ids of wrong width),
-// batches_sent (that the exporter has taken), export_failures (batches that it has not).
+//   - An exporter that refuses a batch, panics, or exceeds the deadline loses the spans of that
+//     batch. Then it is paused, 1 second after the first failure and up to 1 minute after
+//     further failures in a row. During a pause, spans are dropped at once.
+//   - While a call that ignores its deadline still runs, spans are dropped, too. So a collector
+//     that is down delays a bundle by one deadline now and then, or by two if the exporter
+//     ignores the deadline.
+//   - A slow exporter that keeps its deadline gets 1 minute of each bundle, or one deadline if
+//     that is longer. The remaining spans of the bundle are dropped.
+//
+// Memory holds one batch for each bundle, and the batch of a call that still runs.
+//
+// If a runner retries a bundle, the same spans are exported again, with the same ids.
+//
+// # Counters
+//
+// In the namespace [ExportNamespace]: spans_exported, spans_dropped, spans_unsampled,
+// events_without_trace (without a trace id), events_invalid (an id of the wrong length),
+// batches_sent (accepted by the exporter), export_failures (batches that were not).
 func ExportTraces(s beam.Scope, params ExportTracesParams, col beam.PCollection) {
 	fn, err := newExportTracesFn(params)
 	if err == nil && (!col.IsValid() || col.Type().Type() != reflect.TypeFor[*pb.TraceEvent]()) {
-		err = errors.New("the input is no PCollection<*pb.TraceEvent>; use the Traces of RunAgent or EventsToTraces")
+		err = errors.New("the input is not a PCollection<*pb.TraceEvent>; use the Traces of RunAgent or EventsToTraces")
 	}
 	if err != nil {
 		panic(fmt.Errorf("transforms.ExportTraces: %w", err))
@@ -138,8 +146,8 @@ func newExportTracesFn(p ExportTracesParams) (*beamagentsExportTracesFn, error) 
 	}, nil
 }
 
-// beamagentsExportTracesFn has an output, which stays empty, because Prism busy-waits while
-// a stage without one runs.
+// beamagentsExportTracesFn has an output that stays empty, because Prism busy-waits while a stage
+// without outputs runs.
 type beamagentsExportTracesFn struct {
 	Exporter    string
 	SampleRatio float64
@@ -150,17 +158,17 @@ type beamagentsExportTracesFn struct {
 	sender  *spanSender
 	options tracing.Options
 	batch   []sdktrace.ReadOnlySpan
-	bytes   int           // of batch, as spanBytes counts them
-	spent   time.Duration // on the batches of this bundle
+	bytes   int           // the size of batch, as spanBytes counts it
+	spent   time.Duration // time spent on the batches of this bundle
 }
 
-// Setup finds the exporter, which all bundles of the worker process share.
+// Setup finds the exporter. All bundles of the worker process share it.
 func (f *beamagentsExportTracesFn) Setup() {
 	f.sender = senderOf(f.Exporter)
 	f.options = tracing.Options{Contents: f.Contents, Resource: f.sender.resource}
 }
 
-// StartBundle forgets what a bundle that failed has left.
+// StartBundle drops what a failed bundle has left.
 func (f *beamagentsExportTracesFn) StartBundle(_ func(*pb.TraceEvent)) {
 	f.clear()
 	f.spent = 0
@@ -205,8 +213,8 @@ func (f *beamagentsExportTracesFn) FinishBundle(ctx context.Context, _ func(*pb.
 	f.send(ctx)
 }
 
-// spanBytes is the size of a span: of the text that is sent, some of which is longer than in
-// the event or stands there twice, and of what its values need beside it.
+// spanBytes estimates the size of a span: the text that is sent, which may be longer than in the
+// event or occur twice, and the overhead of each value.
 func spanBytes(span sdktrace.ReadOnlySpan) int {
 	bytes := spanOverheadBytes + len(span.Name()) + len(span.Status().Description)
 	for _, a := range span.Attributes() {
@@ -225,7 +233,7 @@ func spanBytes(span sdktrace.ReadOnlySpan) int {
 
 func (f *beamagentsExportTracesFn) clear() { f.batch, f.bytes = nil, 0 }
 
-// send hands over the batch, and counts what became of it.
+// send sends the batch and counts the result.
 func (f *beamagentsExportTracesFn) send(ctx context.Context) {
 	n := int64(len(f.batch))
 	if n == 0 {
@@ -240,7 +248,7 @@ func (f *beamagentsExportTracesFn) send(ctx context.Context) {
 	began := time.Now()
 	tried, err := f.sender.send(ctx, limit, f.batch)
 	f.spent += time.Since(began)
-	f.clear() // not kept for the next batch: an exporter that goes on may still read it
+	f.clear() // not reused: an exporter that still runs may read it
 	switch {
 	case err == nil:
 		batchesSent.Inc(ctx, 1)

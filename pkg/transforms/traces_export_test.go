@@ -109,7 +109,7 @@ func TestExportTracesBatches(t *testing.T) {
 	k.expect(map[string]int64{"spans_exported": 6, "batches_sent": 4})
 }
 
-// What is no span is counted, and costs nothing else.
+// An event that is not a span is counted, and has no other effect.
 func TestExportTracesCountsWhatIsNoSpan(t *testing.T) {
 	exported := tracetest.NewInMemoryExporter()
 	k := newExportKit(t, ExportTracesParams{}, exported.ExportSpans)
@@ -355,7 +355,7 @@ func TestExportTracesParams(t *testing.T) {
 		"SampleRatio is -1": {SampleRatio: -1}, "SampleRatio is 1.5": {SampleRatio: 1.5}, "SampleRatio is NaN": {SampleRatio: math.NaN()},
 		"Deadline is 1µs": {Deadline: time.Microsecond}, "Deadline is -1ns": {Deadline: -1}, "Deadline is 1h0m0s": {Deadline: time.Hour},
 		"BatchSize is -1": {BatchSize: -1}, "BatchSize is 8193": {BatchSize: 8193},
-		"the input is no PCollection<*pb.TraceEvent>": {},
+		"the input is not a PCollection<*pb.TraceEvent>": {},
 	} {
 		var got any
 		func() {
@@ -409,7 +409,7 @@ func TestExportTracesEnvironment(t *testing.T) {
 		"traces first":   {map[string]string{"OTEL_EXPORTER_OTLP_PROTOCOL": "x", "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL": "http/protobuf"}, "*otlptrace.Exporter", "", "beamagents"},
 		"bad protocol":   {map[string]string{"OTEL_EXPORTER_OTLP_PROTOCOL": "http/json"}, "", "use http/protobuf or grpc", "beamagents"},
 		"console":        {map[string]string{"OTEL_TRACES_EXPORTER": "console", "OTEL_RESOURCE_ATTRIBUTES": "service.name=a,x=y"}, "*stdouttrace.Exporter", "", "a"},
-		"unknown":        {map[string]string{"OTEL_TRACES_EXPORTER": "zipkin"}, "", "there are console", "beamagents"},
+		"unknown":        {map[string]string{"OTEL_TRACES_EXPORTER": "zipkin"}, "", "use one of console", "beamagents"},
 		"none":           {map[string]string{"OTEL_TRACES_EXPORTER": "none"}, "off", "", "beamagents"},
 		"disabled":       {map[string]string{"OTEL_SDK_DISABLED": "TRUE"}, "off", "", "beamagents"},
 		"bad attributes": {map[string]string{"OTEL_RESOURCE_ATTRIBUTES": "no pair", "OTEL_SERVICE_NAME": "b"}, "*otlptrace.Exporter", "", "b"},
@@ -576,7 +576,7 @@ func TestExportTracesSlowInEveryBatch(t *testing.T) {
 	})
 }
 
-// A bundle that is cancelled in the midst of a batch is no failure of the exporter: the next
+// A bundle that is cancelled in the middle of a batch is not a failure of the exporter: the next
 // bundle uses it at once.
 func TestExportTracesCancelledBundle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -24,7 +24,7 @@ import (
 	"github.com/beamagents/beamagents-go/pkg/internal/isolate"
 )
 
-// The exporters that need no registration.
+// The names of the built-in exporters.
 const (
 	otlpExporter    = "otlp"
 	consoleExporter = "console"
@@ -37,7 +37,7 @@ const (
 	grpcProtocol     = "grpc"
 )
 
-// exporters are the functions that make exporters, by name.
+// exporters maps a name to the function that makes the exporter.
 var exporters = struct {
 	sync.Mutex
 	byName map[string]func(context.Context) (sdktrace.SpanExporter, error)
@@ -49,13 +49,14 @@ var exporters = struct {
 	noExporter: nil,
 }}
 
-// RegisterExporter gives an exporter of spans a name for [ExportTracesParams].Exporter. Call
-// it in an init function: workers find the exporter by the name. The function is called on
-// a worker, before the first batch, and again after it has failed. It runs within the
-// deadline of that batch. The exporter serves all bundles of the worker process, one batch
-// at a time, and is never shut down.
+// RegisterExporter registers an exporter of spans under a name for [ExportTracesParams].Exporter.
+// Call it in an init function, because workers look the exporter up by the name.
 //
-// It panics if the name is empty or taken, or make is nil.
+// A worker calls makeExporter before the first batch, and again if it has failed. The call runs
+// within the deadline of that batch. The exporter serves all bundles of the worker process, one
+// batch at a time, and is never shut down.
+//
+// RegisterExporter panics if the name is empty or taken, or if makeExporter is nil.
 func RegisterExporter(name string, makeExporter func(context.Context) (sdktrace.SpanExporter, error)) {
 	exporters.Lock()
 	defer exporters.Unlock()
@@ -100,8 +101,8 @@ func OTLPExporter(wanted bool) string {
 	return otlpExporter
 }
 
-// newOTLPExporter makes the exporter that the OTEL_EXPORTER_OTLP_* variables ask for. All
-// but the protocol is read by the exporters themselves.
+// newOTLPExporter makes the exporter for the protocol in the OTEL_EXPORTER_OTLP_* variables. The
+// exporters read the other variables themselves.
 func newOTLPExporter(ctx context.Context) (sdktrace.SpanExporter, error) {
 	if err := checkSecrets(); err != nil {
 		return nil, err
@@ -119,8 +120,9 @@ func newOTLPExporter(ctx context.Context) (sdktrace.SpanExporter, error) {
 
 var headerName = regexp.MustCompile("^[A-Za-z0-9!#$%&'*+.^_`|~-]+$")
 
-// checkSecrets refuses what the exporters could not read of the variables that may hold
-// credentials: they would log the text of it. The errors do not show it.
+// checkSecrets refuses headers and endpoints that the exporters could not parse, because the
+// exporters would log their text, which may hold credentials. Its own errors do not show the
+// text.
 func checkSecrets() error {
 	for _, name := range []string{"OTEL_EXPORTER_OTLP_HEADERS", "OTEL_EXPORTER_OTLP_TRACES_HEADERS"} {
 		if strings.TrimSpace(os.Getenv(name)) == "" {
@@ -142,12 +144,12 @@ func checkSecrets() error {
 	return nil
 }
 
-// defaultServiceName is the service.name where the worker's environment has none.
+// defaultServiceName is the service.name if the environment of the worker sets none.
 const defaultServiceName = "beamagents"
 
-// newSpanResource is the origin of spans as the environment of the worker says it.
+// newSpanResource returns the resource of spans that the environment of the worker describes.
 func newSpanResource() *resource.Resource {
-	// The error is that of a variable which cannot be read, and the rest is there.
+	// An error is about a variable that cannot be parsed. The resource has the others.
 	fromEnv, _ := resource.New(context.Background(), resource.WithFromEnv(), resource.WithTelemetrySDK())
 	named, err := resource.Merge(resource.NewSchemaless(attribute.String("service.name", defaultServiceName)), fromEnv)
 	if err != nil {
@@ -156,14 +158,14 @@ func newSpanResource() *resource.Resource {
 	return named
 }
 
-// Pauses of an exporter that has failed.
+// The pauses after failures of an exporter.
 const (
 	firstPause = time.Second
 	lastPause  = time.Minute
 )
 
 var (
-	errExporterPaused = errors.New("the exporter has a pause after a failure")
+	errExporterPaused = errors.New("the exporter is paused after a failure")
 	errExporterHangs  = errors.New("a call that has exceeded its deadline is still running")
 )
 
@@ -172,21 +174,21 @@ type spanSender struct {
 	name     string
 	makeNew  func(context.Context) (sdktrace.SpanExporter, error)
 	resource *resource.Resource
-	off      bool // it exports nothing
+	off      bool // the exporter is none
 
-	turn     chan struct{} // an exporter takes one batch at a time
+	turn     chan struct{} // held during a batch: an exporter takes one at a time
 	exporter sdktrace.SpanExporter
 
 	mu       sync.Mutex
-	hanging  *spanCall // has the turn, and nobody waits for it any more
-	failures int       // in a row
-	until    time.Time // of the pause after a failure
+	hanging  *spanCall // a call that still runs after its deadline, and holds the turn
+	failures int       // failures in a row
+	until    time.Time // the end of the pause
 }
 
-// spanCall is a batch that an exporter is given.
+// spanCall is one call of an exporter.
 type spanCall struct {
 	ended   bool
-	failure string // to be read only if the exporter has returned
+	failure string // read it only if the exporter has returned
 }
 
 var spanSenders struct {
@@ -194,7 +196,7 @@ var spanSenders struct {
 	byName map[string]*spanSender
 }
 
-// senderOf returns the sender of an exporter, the same one in the whole process.
+// senderOf returns the sender of an exporter. The whole process shares it.
 func senderOf(name string) *spanSender {
 	name = cmp.Or(name, os.Getenv("OTEL_TRACES_EXPORTER"), otlpExporter)
 	if strings.EqualFold(os.Getenv("OTEL_SDK_DISABLED"), "true") {
@@ -220,7 +222,7 @@ func newSpanSender(name string) *spanSender {
 	exporters.Unlock()
 	if !known { // a mistake in the worker's environment, which must not stop the job
 		makeNew = func(context.Context) (sdktrace.SpanExporter, error) {
-			return nil, fmt.Errorf("no such exporter is registered; there are %s", strings.Join(names, ", "))
+			return nil, fmt.Errorf("no such exporter is registered: use one of %s", strings.Join(names, ", "))
 		}
 	}
 	return &spanSender{
@@ -228,17 +230,17 @@ func newSpanSender(name string) *spanSender {
 	}
 }
 
-// send exports a batch. It reports whether the exporter was tried, or waited for; if not,
-// the error is the failure of an earlier batch.
+// send exports a batch. tried is false if the exporter was not called because of an earlier
+// failure; then err is about that failure.
 func (s *spanSender) send(ctx context.Context, limit time.Duration, batch []sdktrace.ReadOnlySpan) (tried bool, err error) {
-	if err := s.unfit(); err != nil {
+	if err := s.unavailable(); err != nil {
 		return false, err
 	}
 	wait := time.NewTimer(limit)
 	defer wait.Stop()
 	select {
 	case s.turn <- struct{}{}:
-	case <-wait.C: // more than it can take: a pause, which its next success ends
+	case <-wait.C: // the exporter is overloaded: pause until its next success
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.pause()
@@ -246,7 +248,7 @@ func (s *spanSender) send(ctx context.Context, limit time.Duration, batch []sdkt
 	case <-ctx.Done():
 		return true, ctx.Err()
 	}
-	if err := s.unfit(); err != nil { // the batch before has failed
+	if err := s.unavailable(); err != nil { // the previous batch may have failed
 		<-s.turn
 		return false, err
 	}
@@ -276,20 +278,20 @@ func (s *spanSender) send(ctx context.Context, limit time.Duration, batch []sdkt
 	if !call.ended {
 		s.hanging = call
 	}
-	if parent.Err() == nil { // or the bundle was cancelled, which says nothing of the exporter
+	if parent.Err() == nil { // a cancelled bundle says nothing about the exporter
 		s.pause()
 	}
 	return true, fmt.Errorf("exporter %q: %.500s", s.name, strings.ToValidUTF8(text, "\ufffd"))
 }
 
-// pause begins a pause, longer with each failure in a row. The caller has the lock.
+// pause begins a pause, twice as long for each failure in a row. The caller holds the lock.
 func (s *spanSender) pause() {
 	s.until = time.Now().Add(min(firstPause<<min(s.failures, 16), lastPause))
 	s.failures++
 }
 
-// unfit says why the exporter is not tried now.
-func (s *spanSender) unfit() error {
+// unavailable returns an error if the exporter must not be called now.
+func (s *spanSender) unavailable() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
@@ -301,7 +303,7 @@ func (s *spanSender) unfit() error {
 	return nil
 }
 
-// export makes the exporter if there is none yet. The caller has the turn.
+// export makes the exporter at first use and exports a batch. The caller holds the turn.
 func (s *spanSender) export(ctx context.Context, batch []sdktrace.ReadOnlySpan) (err error) {
 	if s.exporter == nil {
 		if s.exporter, err = s.makeNew(ctx); err != nil {
@@ -315,7 +317,7 @@ func (s *spanSender) export(ctx context.Context, batch []sdktrace.ReadOnlySpan) 
 	return s.exporter.ExportSpans(ctx, batch)
 }
 
-// end gives the turn back, however the call has ended.
+// end gives the turn back, however the call ended.
 func (s *spanSender) end(call *spanCall) {
 	s.mu.Lock()
 	call.ended = true

@@ -1,6 +1,6 @@
-// Sample writes the file that the example ships with: sample.jsonl, the recording of a
-// coding agent at work in three sessions, with all 50 types of events and some broken
-// lines among them. Run it in its folder; the same file comes out every time.
+// Sample writes sample.jsonl, the file that the example ships with: the recording of a coding
+// agent in three sessions, with all 50 types of events and some broken lines. Run it in its
+// folder. It writes the same file every time.
 package main
 
 import (
@@ -28,7 +28,7 @@ func main() {
 
 const start = 1700000000000 // ms; 14 November 2023
 
-// recording is a run that is being written down.
+// recording is a run that is being recorded.
 type recording struct {
 	session, run string
 	clock        uint64 // ms
@@ -42,7 +42,7 @@ type line struct {
 	text []byte
 }
 
-// add records events that follow one another after so many ms.
+// add records events, each of them so many ms after the previous one.
 func (r *recording) add(after uint64, all ...events.Event) {
 	for _, e := range all {
 		r.clock += after
@@ -70,7 +70,7 @@ func (r *recording) tool(id, name, args string, took uint64, output string, exit
 	r.add(took-took/2, events.ToolEnd{ID: id, Name: name, Args: value(args), Output: output, ExitCode: exit, ErrorKind: kind})
 }
 
-// turn records a turn of a model around what happens in it.
+// turn records a turn of a model, with the events of within in it.
 func (r *recording) turn(number, prompt, completion uint64, think string, within func()) {
 	r.add(10, events.TurnStart{Turn: number},
 		events.ModelPresentationBound{Snapshot: events.ModelPresentationSnapshotV1{
@@ -107,12 +107,12 @@ func digest(of string) string {
 func value(text string) events.Value {
 	v, err := events.ParseValue([]byte(text))
 	if err != nil {
-		panic(err) // of the constants below
+		panic(err) // the constants below are valid
 	}
 	return v
 }
 
-// login is a run that goes well: a plan, tools, a subagent, and a verified end.
+// login is a successful run: a plan, tools, a subagent, and a verified end.
 func login() *recording {
 	r := &recording{session: "fix-login", run: "run-1", clock: start}
 	tasks := []events.Task{
@@ -184,8 +184,8 @@ func login() *recording {
 	return r
 }
 
-// cleanup is a run in which much goes wrong: refusals, timeouts, a retried stream, a
-// failed command; it is interrupted before it ends.
+// cleanup is a run with many failures: refusals, timeouts, a retried stream, and a failed
+// command. It is interrupted before it ends.
 func cleanup() *recording {
 	r := &recording{session: "clean-up", run: "run-1", clock: start + 2500}
 	r.add(4, events.AgentStart{Prompt: "Delete the old build folders and push."},
@@ -236,7 +236,7 @@ func review(run string, after uint64) *recording {
 	return r
 }
 
-// poison are lines that break the protocol, or lack what a pipeline needs of them.
+// poison are lines that break the protocol, or that lack what a pipeline needs.
 var poison = []string{
 	`{"version":1,"type":"tool_end","payload":{"id":"call-9"`,
 	`no JSON at all`,
@@ -260,8 +260,8 @@ func sample() ([]byte, error) {
 		}
 		lines = append(lines, r.lines...)
 	}
-	// As a bus would deliver them: by time, all sessions at once, some twice, and a type
-	// of next year among them.
+	// Order the lines as a bus would deliver them: by time, with all sessions mixed, some lines
+	// twice, and an event of a future type.
 	slices.SortStableFunc(lines, func(a, b line) int { return cmp.Compare(a.at, b.at) })
 	var out bytes.Buffer
 	gap := len(lines)/(len(poison)-1) + 1

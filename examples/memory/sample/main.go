@@ -1,6 +1,6 @@
-// Sample writes the file that the example ships with: sample.jsonl, a week of a support
-// desk for shops, with state of an older version and broken lines among the events. Run
-// it in its folder; the same file comes out every time.
+// Sample writes sample.jsonl, the file that the example ships with: a week of a support desk for
+// shops, with state of an older version and broken lines among the events. Run it in its folder.
+// It writes the same file every time.
 package main
 
 import (
@@ -37,23 +37,23 @@ type envelope struct {
 	Event       event  `json:"external_event"`
 }
 
-// event is an event of a customer, or a line that is no envelope.
+// event is an event of a customer, or a broken line.
 type event struct {
-	Customer     string `json:"-"` // the key
+	Customer     string `json:"-"` // the entity key
 	From         string `json:"from,omitempty"`
 	Topic        string `json:"topic,omitempty"`
 	Note         string `json:"note,omitempty"`
 	AttachmentKB int    `json:"attachment_kb,omitempty"`
 	Stored       []byte `json:"stored,omitempty"`
 
-	broken string // in place of all that
+	broken string // the line, if it is broken
 }
 
-// week is what happens, an hour apart.
+// week returns what happens, an hour apart.
 func week() []event {
 	return []event{
-		// What a build of version 1 left. It sometimes left out the stamp, which reads as 1,
-		// and the address, which not every contact has.
+		// State that a build of version 1 has stored. It sometimes left out the stamp, which then
+		// reads as 1, and the address, which not every contact has.
 		{Customer: "bakery", Stored: encode(&supportpb.Customer{StateSchemaVersion: 1, Contact: "Mill Street Bakery <orders@bakery.test>", Events: 41})},
 		{Customer: "cinema", Stored: encode(&supportpb.Customer{Contact: "Roxy", Events: 7})},
 		{Customer: "florist", Stored: encode(&supportpb.Customer{StateSchemaVersion: 3, Name: "Green Hand", Events: 2})},
@@ -67,7 +67,7 @@ func week() []event {
 		{Customer: "bakery", Topic: "delivery", Note: "broken box, photo", AttachmentKB: 300},
 		{Customer: "bookshop", Topic: "shelf", Note: "too long by 2 cm"},
 		{broken: `{"customer":"cinema","topic":"ticket prices","note":"not in an envelope"}`},
-		// Asked again: what is oldest is no longer what was used least recently.
+		// Asked again, so the oldest topic is no longer the least recently used one.
 		{Customer: "bakery", Topic: "opening hours", Note: "closed on Mondays and in August"},
 		{Customer: "bakery", Topic: "oven", Note: "error 12 again, photo", AttachmentKB: 300},
 		{Customer: "bakery", Topic: "mixer", Note: "manual", AttachmentKB: 250},

@@ -1,7 +1,7 @@
-// Sample writes sample.jsonl, the file that the quickstart ships with: orders, and the
-// answers to what the agent asks about them. The answers name intents, whose ids follow
-// from the customer, the number of the activation and the step. Run it in its folder; the
-// same file comes out every time.
+// Sample writes sample.jsonl, the file that the quickstart ships with: orders, and the answers to
+// the agent's intents. An answer names its intent, whose id is derived from the customer, the
+// number of the activation and the step. Run it in its folder. It writes the same file every
+// time.
 package main
 
 import (

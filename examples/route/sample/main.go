@@ -1,6 +1,6 @@
-// Sample writes the two files that the example ships with: sample.jsonl and
-// sample.binpb, the same envelopes in both formats, with what each format can hold of
-// broken input among them. Run it in their folder; the same files come out every time.
+// Sample writes the two files that the example ships with, sample.jsonl and sample.binpb: the
+// same envelopes in both formats, mixed with the broken input that each format can hold. Run it
+// in their folder. It writes the same files every time.
 package main
 
 import (
@@ -33,8 +33,8 @@ func main() {
 
 const start = 1700000000000 // ms; 14 November 2023
 
-// envelopes are an afternoon of a shop's support agent: customers write, tools answer,
-// people approve refunds, and an operator exports some state.
+// envelopes are an afternoon of a shop's support agent: customers write, tools answer, people
+// approve refunds, and an operator exports state.
 func envelopes() []*pb.AgentEnvelope {
 	var all []*pb.AgentEnvelope
 	for i := range int64(300) {
@@ -68,8 +68,7 @@ func envelopes() []*pb.AgentEnvelope {
 	return all
 }
 
-// every puts a poison after each n good ones, so that it stands first, in the middle
-// and last.
+// interleave writes a poison element first, last and in the middle, after each n good elements.
 func interleave(good, poison [][]byte, write func([]byte)) {
 	gap := len(good)/(len(poison)-1) + 1
 	for i, g := range good {
@@ -136,6 +135,6 @@ func delimited() ([]byte, error) {
 		out.Write(binary.AppendUvarint(nil, uint64(len(b))))
 		out.Write(b)
 	})
-	out.Write([]byte{0x7f, 0x0a, 0x0a}) // the file ends within a message
+	out.Write([]byte{0x7f, 0x0a, 0x0a}) // the file ends in the middle of a message
 	return out.Bytes(), nil
 }

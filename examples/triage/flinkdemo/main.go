@@ -1,10 +1,10 @@
-// Flinkdemo runs the triage example on a Flink cluster that it starts on this machine, and
-// kills a worker process when the job has made checkpoints and is not done yet.
+// Flinkdemo runs the triage example on a Flink cluster that it starts on this machine. It kills a
+// worker process after the job has made checkpoints and before the job is done.
 //
 //	flinkdemo --program PATH --input FILE --out DIR
 //
-// It needs Linux, Java 17 and Maven. Exit status: 0 when the job ended after Flink had
-// restored it from a checkpoint.
+// It needs Linux, Java 17 and Maven. The exit status is 0 if Flink has restored the job from a
+// checkpoint and the job has ended.
 package main
 
 import (
@@ -40,7 +40,7 @@ func main() {
 	}
 }
 
-// demo writes to w what the program prints.
+// demo runs the demonstration and prints to w.
 func demo(ctx context.Context, program, input, out string, w io.Writer) (err error) {
 	// The workers run in another folder.
 	for _, path := range []*string{&program, &input, &out} {
@@ -96,7 +96,7 @@ func demo(ctx context.Context, program, input, out string, w io.Writer) (err err
 
 func sayf(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) }
 
-// killWorker kills a worker in the midst of the job.
+// killWorker kills a worker while the job runs.
 func killWorker(ctx context.Context, cluster *flinktest.Cluster, name, out string) error {
 	job, err := cluster.REST.Find(ctx, name)
 	if err != nil {
@@ -119,7 +119,8 @@ func killWorker(ctx context.Context, cluster *flinktest.Cluster, name, out strin
 	return nil
 }
 
-// findWorker returns a worker process of a task manager, which is in its process group.
+// findWorker returns a worker process of a task manager. It belongs to the process group of the
+// task manager.
 func findWorker(taskManagers []int) (int, error) {
 	files, err := filepath.Glob("/proc/[0-9]*/cmdline")
 	if err != nil {
@@ -128,7 +129,7 @@ func findWorker(taskManagers []int) (int, error) {
 	for _, file := range files {
 		args, err := os.ReadFile(file)
 		if err != nil || !bytes.Contains(args, []byte("\x00--worker=true\x00")) {
-			continue // another program, or one that has ended since
+			continue // another program, or a process that has ended meanwhile
 		}
 		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(file)))
 		if err != nil {

@@ -1,15 +1,14 @@
-// Package frozen keeps folders of files that may grow and never change.
+// Package frozen checks folders to which files may be added, but whose files never change.
 //
 // # Behaviour
 //
-// A manifest lists the SHA-256 of every file of the frozen folders, in the
-// format of sha256sum, with paths from the root of the repository:
-// `sha256sum -c golden/MANIFEST.sha256` checks it without this package.
-// [Check] compares folders with the manifest, [Add] adds files to both.
+// A manifest lists the SHA-256 of every file in the frozen folders, in the format of sha256sum,
+// with paths relative to the root of the repository. `sha256sum -c golden/MANIFEST.sha256` checks
+// it without this package. [Check] compares folders with the manifest. [Add] adds files to both.
 //
 // # Limits
 //
-// Files are read whole. Paths hold no line break.
+// Files are read into memory. Paths must not contain line breaks.
 package frozen
 
 import (
@@ -27,19 +26,19 @@ import (
 )
 
 var (
-	// ErrChanged marks a frozen file that is missing or has other bytes.
+	// ErrChanged says that a frozen file is missing or has other bytes.
 	ErrChanged = errors.New("frozen file changed")
-	// ErrUnlisted marks a file in a frozen folder that the manifest lacks.
+	// ErrUnlisted says that a file in a frozen folder is not in the manifest.
 	ErrUnlisted = errors.New("file not in the manifest")
-	// ErrManifest marks a manifest that cannot be read.
+	// ErrManifest says that the manifest cannot be read.
 	ErrManifest = errors.New("malformed manifest")
 )
 
-// manifest is the lower-case hexadecimal SHA-256 of each frozen file by its path,
-// slash-separated and relative to the root.
+// manifest maps the path of each frozen file, slash-separated and relative to the root, to its
+// SHA-256 in lower-case hexadecimal.
 type manifest map[string]string
 
-// parseManifest reads lines of a hash, two spaces and a path, in order of path.
+// parseManifest reads lines of a hash, two spaces and a path, sorted by path.
 func parseManifest(text []byte) (manifest, error) {
 	m := manifest{}
 	for line := range strings.Lines(string(text)) {
@@ -58,7 +57,7 @@ func parseManifest(text []byte) (manifest, error) {
 	return m, nil
 }
 
-// text is what parseManifest reads.
+// text returns the manifest in the form that parseManifest reads.
 func (m manifest) text() []byte {
 	var out bytes.Buffer
 	for _, file := range slices.Sorted(maps.Keys(m)) {
@@ -69,8 +68,8 @@ func (m manifest) text() []byte {
 
 func hash(data []byte) string { return fmt.Sprintf("%x", sha256.Sum256(data)) }
 
-// Check reports every difference between the manifest file and the files in
-// folders and below: ErrChanged, ErrUnlisted, ErrManifest, joined.
+// Check returns all differences between the manifest file and the files in and below folders, as
+// joined errors: ErrChanged, ErrUnlisted, ErrManifest.
 func Check(root fs.FS, manifestFile string, folders ...string) error {
 	text, err := fs.ReadFile(root, manifestFile)
 	if err != nil {
@@ -111,13 +110,14 @@ func Check(root fs.FS, manifestFile string, folders ...string) error {
 	return errors.Join(problems...)
 }
 
-// Add makes folder, a path below the directory root, hold exactly files, named
-// without a folder, beside folders of their own, and lists them in the manifest file; it returns the names it
-// added, in order. It adds files and does nothing else: where a file would
-// change, or one that is there or listed is not among files, nothing is written
-// and the error is ErrChanged or ErrUnlisted. A missing manifest is an empty one.
+// Add adds files to folder, a path below the directory root, and lists them in the manifest file.
+// It returns the names of the files that it added, sorted. The keys of files have no folders;
+// folder may have subfolders.
 //
-// Two versions of a file that same accepts are no change, and the old one stays.
+// Add only adds. If a file would change, or if an existing or listed file is not among files, it
+// writes nothing and returns ErrChanged or ErrUnlisted. If same accepts the old and the new
+// version of a file, that is not a change, and the old version stays. A missing manifest counts
+// as empty.
 func Add(root, manifestFile, folder string, files map[string][]byte, same func(name string, was, now []byte) bool) ([]string, error) {
 	text, err := os.ReadFile(filepath.Join(root, manifestFile))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

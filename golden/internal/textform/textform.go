@@ -11,22 +11,21 @@
 //
 //	intent_id: "..."
 //
-// The first line names the type. Each unknown line holds, in lower-case
-// hexadecimal, the whole bytes of the unknown fields of one message: of the
-// message itself, or of the one at the path, where pending[0] is the first
-// element of a repeated field and tool_result a single one, joined by dots.
-// Other comment lines are for people.
+// The first line names the type. Each unknown line has the complete bytes of the unknown fields
+// of one message, in lower-case hexadecimal: of the message itself, or of the message at the
+// path. A path has one step per field, joined by dots: pending[0] is the first element of a
+// repeated field, and tool_result is a single field. Other comment lines are for people.
 //
-// [Marshal] gives the same bytes for the same value, always.
+// [Marshal] always returns the same bytes for the same value.
 //
 // # Limits
 //
-// Unknown fields inside the values of a map have no path and are refused.
+// Unknown fields in the values of a map have no path, so Marshal refuses them.
 //
-// # Differences
+// # Differences from prototext
 //
-// The text format has no place for unknown fields of which only the bytes are
-// known, and the output of prototext is unstable on purpose: hence this package.
+// The text format cannot express unknown fields of which only the bytes are known, and the output
+// of prototext is deliberately unstable. So this package has its own form.
 package textform
 
 import (
@@ -47,19 +46,19 @@ import (
 	"google.golang.org/protobuf/reflect/protoregistry"
 )
 
-// ErrFormat marks every error about a text file that is not in the form.
+// ErrFormat is the error for a text file that is not in this form.
 var ErrFormat = errors.New("textform: not in the form")
 
 const header = "# proto-message: "
 
 var (
-	// prototext puts one or two spaces behind a field's colon.
+	// prototext writes one or two spaces after a field's colon.
 	fieldStart  = regexp.MustCompile(`(?m)^( *[a-z][a-z0-9_]*:) +`)
 	unknownLine = regexp.MustCompile(`^# unknown(?: ([a-z0-9_.\[\]]+))?: ((?:[0-9a-f]{2})+)$`)
 	pathStep    = regexp.MustCompile(`^([a-z][a-z0-9_]*)(?:\[([0-9]+)\])?$`)
 )
 
-// Marshal writes m with doc, one line for people, beneath the header.
+// Marshal writes m, with doc as a line for people after the header.
 func Marshal(doc string, m proto.Message) ([]byte, error) {
 	if doc == "" || strings.ContainsAny(doc, "\r\n") || strings.HasPrefix("# "+doc, "# unknown") {
 		return nil, fmt.Errorf("%w: %q is not one line for people", ErrFormat, doc)
@@ -107,7 +106,7 @@ func unknownLines(out *bytes.Buffer, m protoreflect.Message) error {
 	}, nil)
 }
 
-// MessageName is the type that the first line of text names.
+// MessageName returns the type that the first line of text names.
 func MessageName(text []byte) (protoreflect.FullName, error) {
 	line, _, _ := strings.Cut(string(text), "\n")
 	name := protoreflect.FullName(strings.TrimPrefix(line, header))
@@ -117,8 +116,8 @@ func MessageName(text []byte) (protoreflect.FullName, error) {
 	return name, nil
 }
 
-// Unmarshal reads text into a new message of the type that it names, which must
-// be linked in.
+// Unmarshal reads text into a new message of the type that it names. The type must be linked into
+// the program.
 func Unmarshal(text []byte) (proto.Message, error) {
 	name, err := MessageName(text)
 	if err != nil {
@@ -174,8 +173,8 @@ func setUnknown(m protoreflect.Message, path, digits string) error {
 	return nil
 }
 
-// messageAt follows path, which may not create anything: a message that is not
-// in the text cannot have unknown fields.
+// messageAt follows path without creating messages, because a message that is not in the text
+// cannot have unknown fields.
 func messageAt(m protoreflect.Message, path string) (protoreflect.Message, error) {
 	if path == "" {
 		return m, nil

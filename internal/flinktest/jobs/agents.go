@@ -19,18 +19,18 @@ func init() {
 	transforms.RegisterAgent[*waitingAgent]()
 }
 
-// countingAgent counts the events of a key in its memory. At the last event of a key it
-// suspends, and tells the count once more when the deadline comes.
+// countingAgent counts the events of a key in its memory. At the last event of a key it suspends,
+// and when the deadline comes it emits the count once more.
 type countingAgent struct {
 	SleepMS  int
 	LastFrom int
 	Crashes  Crashes
 }
 
-// TimeoutPolicy is agent.TimeoutRouter's.
+// TimeoutPolicy resumes the agent at the deadline.
 func (a *countingAgent) TimeoutPolicy(agent.Timeout) agent.Route { return agent.Resume() }
 
-// Run is agent.Agent's.
+// Run counts the event, or emits the count at the deadline.
 func (a *countingAgent) Run(ctx context.Context, act *agent.Activation) (agent.Outcome, error) {
 	c, _, err := agent.Get[int](act, "count")
 	if err != nil {
@@ -48,7 +48,7 @@ func (a *countingAgent) Run(ctx context.Context, act *agent.Activation) (agent.O
 	case <-ctx.Done():
 		return agent.Outcome{}, ctx.Err()
 	}
-	if err := a.Crashes.at("count", n); err != nil { // only kill: an error would be a dead letter
+	if err := a.Crashes.at("count", n); err != nil { // only a crash of kind kill: an error would become a dead letter
 		return agent.Outcome{}, err
 	}
 	if err := agent.Put(act, "count", c+1); err != nil {
@@ -63,15 +63,15 @@ func (a *countingAgent) Run(ctx context.Context, act *agent.Activation) (agent.O
 	return agent.Done(), nil
 }
 
-// waitingAgent waits for an answer that does not come.
+// waitingAgent waits for an answer that never comes.
 type waitingAgent struct{}
 
-// TimeoutPolicy is agent.TimeoutRouter's.
+// TimeoutPolicy ends the suspension with an output.
 func (a *waitingAgent) TimeoutPolicy(agent.Timeout) agent.Route {
 	return agent.Deny([]byte("timeout"))
 }
 
-// Run is agent.Agent's.
+// Run suspends the key.
 func (a *waitingAgent) Run(_ context.Context, act *agent.Activation) (agent.Outcome, error) {
 	if err := act.RequestApproval("refund", map[string]any{"event": string(act.Trigger().Bytes())}); err != nil {
 		return agent.Outcome{}, err
@@ -84,7 +84,7 @@ type firstEventsFn struct {
 	Keys int
 }
 
-// ProcessElement is Beam's.
+// ProcessElement emits the events.
 func (f *firstEventsFn) ProcessElement(_ []byte, emit func(beam.EventTime, []byte, *pb.AgentEnvelope)) {
 	for n := range f.Keys {
 		at, key := startMS+int64(n), []byte(keyOf(n, f.Keys))

@@ -20,8 +20,8 @@ func init() {
 // ranges is the number of elements of the first stage.
 const ranges = 100
 
-// buildBench is a pipeline of three stages: ranges, numbers behind a Reshuffle, and a last
-// stage behind another Reshuffle, or with one cell for each key.
+// buildBench builds a pipeline of three stages. The first two emit ranges and, after a Reshuffle,
+// their numbers. The last one comes after another Reshuffle, or has one cell for each key.
 func buildBench(s beam.Scope, j job) {
 	spread := beam.Reshuffle(s, beam.ParDo(s, &rangesFn{Numbers: j.numbers}, beam.Impulse(s)))
 	if j.kind == "keyed" {
@@ -38,7 +38,7 @@ type rangesFn struct {
 	Numbers int
 }
 
-// ProcessElement is Beam's.
+// ProcessElement emits the sizes.
 func (f *rangesFn) ProcessElement(_ []byte, emit func(int)) {
 	for range ranges {
 		emit(f.Numbers / ranges)
@@ -48,7 +48,7 @@ func (f *rangesFn) ProcessElement(_ []byte, emit func(int)) {
 // numbersFn emits the numbers of a range.
 type numbersFn struct{}
 
-// ProcessElement is Beam's.
+// ProcessElement emits the numbers.
 func (f *numbersFn) ProcessElement(size int, emit func(int)) {
 	for n := range size {
 		emit(n)
@@ -60,7 +60,7 @@ type keyedNumbersFn struct {
 	Keys int
 }
 
-// ProcessElement is Beam's.
+// ProcessElement emits the numbers with their keys.
 func (f *keyedNumbersFn) ProcessElement(size int, emit func(string, int)) {
 	for n := range size {
 		emit(keyOf(n, f.Keys), n)
@@ -70,7 +70,7 @@ func (f *keyedNumbersFn) ProcessElement(size int, emit func(string, int)) {
 // addFn adds 1.
 type addFn struct{}
 
-// ProcessElement is Beam's.
+// ProcessElement adds 1.
 func (f *addFn) ProcessElement(n int) int { return n + 1 }
 
 // addToCellFn adds the numbers of a key in state.
@@ -78,7 +78,7 @@ type addToCellFn struct {
 	Sum beamstate.Value[int]
 }
 
-// ProcessElement is Beam's.
+// ProcessElement adds a number to the cell of its key.
 func (f *addToCellFn) ProcessElement(sp beamstate.Provider, _ string, n int, emit func(int)) error {
 	sum, _, err := f.Sum.Read(sp)
 	if err != nil {
@@ -88,10 +88,10 @@ func (f *addToCellFn) ProcessElement(sp beamstate.Provider, _ string, n int, emi
 	return f.Sum.Write(sp, sum+n)
 }
 
-// dropFn has no output. It counts what comes.
+// dropFn counts its input. It has no output.
 type dropFn struct{}
 
 var dropped = beam.NewCounter("bench", "dropped")
 
-// ProcessElement is Beam's.
+// ProcessElement counts a number.
 func (f *dropFn) ProcessElement(ctx context.Context, _ int) { dropped.Inc(ctx, 1) }

@@ -11,7 +11,7 @@ import (
 	"syscall"
 )
 
-// Crashes are the places at which a job crashes, each once.
+// Crashes are the places at which a job crashes, once each.
 type Crashes struct {
 	Dir    string
 	Places map[string]string // kind by STEP:NUMBER
@@ -32,14 +32,15 @@ func parseCrashes(text, dir string) (Crashes, error) {
 	return c, nil
 }
 
-// at crashes if a crash belongs here and has not happened yet.
+// at crashes if this place has a crash that has not happened yet.
 func (c Crashes) at(step string, number int) error {
 	place := step + ":" + strconv.Itoa(number)
 	kind := c.Places[place]
 	if kind == "" {
 		return nil
 	}
-	// A file is no part of what Flink restores: it says for good that this crash was.
+	// A file is not part of what Flink restores, so it records for good that the crash has
+	// happened.
 	f, err := os.OpenFile(filepath.Join(c.Dir, "crashed-"+place), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if errors.Is(err, fs.ErrExist) {
 		return nil

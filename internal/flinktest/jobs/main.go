@@ -1,13 +1,12 @@
-// Jobs is the program whose pipelines the tests of this package crash on a Flink cluster.
+// Jobs is the program with the pipelines that the tests of this package crash on a Flink cluster.
 //
 //	jobs --job count|cells|agents|deadlines|reshuffle|keyed --dir DIR ... --runner agents-flink --endpoint HOST:PORT
 //
-// A job of count, cells or agents reads numbers, one a line, from DIR/numbers, counts them
-// by key in state, and then once more in the state of a step downstream, which writes
-// what it has in state to DIR/tally. See package tail for the marker files DIR/complete and
-// DIR/until. A job of deadlines has a bounded input, whose agents all suspend; it writes
-// what they emit to DIR/outputs. The jobs reshuffle and keyed are for measurements: they make
-// their numbers themselves.
+// A job count, cells or agents reads numbers, one a line, from DIR/numbers and counts them by key
+// in state. A step downstream counts them again in its own state, and writes that state to
+// DIR/tally. See package tail for the marker files DIR/complete and DIR/until. A job deadlines
+// has a bounded input; all its agents suspend, and it writes what they emit to DIR/outputs. The
+// jobs reshuffle and keyed are for measurements and generate their numbers.
 //
 // When the job has ended the program prints its counters as a JSON object.
 package main
@@ -23,7 +22,7 @@ import (
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/log"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/runners"
-	_ "github.com/apache/beam/sdks/v2/go/pkg/beam/runners/flink" // the stock runner, to compare with
+	_ "github.com/apache/beam/sdks/v2/go/pkg/beam/runners/flink" // the stock runner, for comparison
 	_ "github.com/apache/beam/sdks/v2/go/pkg/beam/runners/prism"
 
 	"github.com/beamagents/beamagents-go/internal/tail"
@@ -31,14 +30,14 @@ import (
 	"github.com/beamagents/beamagents-go/pkg/transforms"
 )
 
-// Marker files of a job, and the file of its numbers.
+// The marker files of a job, and the file of its numbers.
 const (
 	numbersFile  = "numbers"
 	completeFile = "complete"
 	untilFile    = "until"
 )
 
-// job is what the flags say.
+// job holds the values of the flags.
 type job struct {
 	kind      string
 	dir       string
@@ -82,7 +81,7 @@ func main() {
 	}
 }
 
-// build is the pipeline.
+// build builds the pipeline.
 func (j job) build(s beam.Scope) error {
 	crashes, err := parseCrashes(j.crashes, j.dir)
 	if err != nil {
@@ -102,7 +101,7 @@ func (j job) build(s beam.Scope) error {
 		return nil
 	}
 	if j.inserted {
-		for _, name := range []string{"Early", "zone"} { // before and after the others in any order
+		for _, name := range []string{"Early", "zone"} { // sorts before and after the other names
 			early := s.Scope(name)
 			beam.ParDo0(early, &ignoreFn{}, beam.Impulse(early))
 		}
@@ -115,7 +114,7 @@ func (j job) build(s beam.Scope) error {
 	if j.inserted {
 		numbers = beam.ParDo(s.Scope("Passed"), &passFn{}, numbers)
 	}
-	var counted beam.PCollection // KV<string, string>: the key of a tally, and a count
+	var counted beam.PCollection // KV<string, string>: the key of the tally, and a count
 	switch j.kind {
 	case "count":
 		keyed := beam.ParDo(s.Scope("Keyed"), &keyFn{Keys: j.keys, Crashes: crashes}, numbers)
@@ -129,7 +128,7 @@ func (j job) build(s beam.Scope) error {
 			Name: "counter", Agent: &countingAgent{SleepMS: j.sleepMS, LastFrom: j.numbers - j.keys, Crashes: crashes},
 		}, keyed)
 		counted = beam.ParDo(s.Scope("Outputs"), &outputFn{}, agents.Outputs)
-		// A dead letter would be an element that was not counted.
+		// A dead letter would be an element that was not counted, so it fails the job.
 		beam.ParDo0(s.Scope("Errors"), &refuseFn{}, agents.Errors)
 	default:
 		return fmt.Errorf("--job %q is not valid: use count, cells, agents, deadlines, reshuffle or keyed", j.kind)

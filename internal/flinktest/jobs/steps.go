@@ -36,16 +36,16 @@ const (
 	endMS   = startMS + 24*3_600_000
 )
 
-// tallies is the number of keys of the step downstream.
+// tallies is the number of keys of the downstream step.
 const tallies = 7
 
-// keyFn makes KV<key, number> of a line.
+// keyFn makes a KV<key, number> from a line.
 type keyFn struct {
 	Keys    int
 	Crashes Crashes
 }
 
-// ProcessElement is Beam's.
+// ProcessElement parses the line.
 func (f *keyFn) ProcessElement(line []byte, emit func(beam.EventTime, string, int)) error {
 	n, err := strconv.Atoi(string(line))
 	if err != nil {
@@ -60,13 +60,13 @@ func (f *keyFn) ProcessElement(line []byte, emit func(beam.EventTime, string, in
 
 func keyOf(n, keys int) string { return fmt.Sprintf("k%03d", n%keys) }
 
-// envelopeFn makes an event of a line.
+// envelopeFn makes an event from a line.
 type envelopeFn struct {
 	Keys    int
 	Crashes Crashes
 }
 
-// ProcessElement is Beam's.
+// ProcessElement parses the line.
 func (f *envelopeFn) ProcessElement(line []byte, emit func(beam.EventTime, []byte, *pb.AgentEnvelope)) error {
 	n, err := strconv.Atoi(string(line))
 	if err != nil {
@@ -82,7 +82,7 @@ func (f *envelopeFn) ProcessElement(line []byte, emit func(beam.EventTime, []byt
 	return nil
 }
 
-// count is what a step of a key tells the tally: number n was its c-th. A timer tells n = -1.
+// count reports to the tally that number n of a key was its c-th number. A timer reports n = -1.
 func count(emit func(string, string), key string, n, c int) {
 	tally := fmt.Sprintf("t%d", n%tallies)
 	if n < 0 {
@@ -91,7 +91,7 @@ func count(emit func(string, string), key string, n, c int) {
 	emit(tally, fmt.Sprintf("%s %d %d", key, n, c))
 }
 
-// countFn counts the numbers of a key in a plain Value, and has a timer that tells the count.
+// countFn counts the numbers of a key in a plain Value. It has a timer that reports the count.
 type countFn struct {
 	Counts  beamstate.Value[int]
 	Due     timers.EventTime
@@ -105,7 +105,7 @@ func newCountFn(dir string, crashes Crashes) *countFn {
 	}
 }
 
-// ProcessElement is Beam's.
+// ProcessElement counts a number and sets the timer.
 func (f *countFn) ProcessElement(sp beamstate.Provider, tp timers.Provider, key string, n int, emit func(string, string)) error {
 	c, _, err := f.Counts.Read(sp)
 	if err != nil {
@@ -125,7 +125,7 @@ func (f *countFn) ProcessElement(sp beamstate.Provider, tp timers.Provider, key 
 	return nil
 }
 
-// OnTimer is Beam's.
+// OnTimer reports the count.
 func (f *countFn) OnTimer(sp beamstate.Provider, _ timers.Provider, key string, _ timers.Context, emit func(string, string)) {
 	c, _, err := f.Counts.Read(sp)
 	if err != nil {
@@ -142,7 +142,7 @@ type cellsFn struct {
 
 func newCellsFn(crashes Crashes) *cellsFn { return &cellsFn{Crashes: crashes} }
 
-// ProcessElement is Beam's.
+// ProcessElement counts a number.
 func (f *cellsFn) ProcessElement(at beam.EventTime, sp beamstate.Provider, key string, n int, emit func(string, string)) error {
 	m, err := f.Memory.Open(sp, at.Milliseconds())
 	if err != nil {
@@ -167,10 +167,10 @@ func (f *cellsFn) ProcessElement(at beam.EventTime, sp beamstate.Provider, key s
 	return nil
 }
 
-// outputFn makes counts of what the agents have emitted.
+// outputFn makes counts from the outputs of the agents.
 type outputFn struct{}
 
-// ProcessElement is Beam's.
+// ProcessElement decodes an output.
 func (f *outputFn) ProcessElement(key, text []byte, emit func(string, string)) error {
 	var n, c int
 	if _, err := fmt.Sscanf(string(text), "%d %d", &n, &c); err != nil {
@@ -180,30 +180,30 @@ func (f *outputFn) ProcessElement(key, text []byte, emit func(string, string)) e
 	return nil
 }
 
-// refuseFn takes no dead letter.
+// refuseFn fails for every dead letter.
 type refuseFn struct{}
 
-// ProcessElement is Beam's.
+// ProcessElement returns the dead letter as an error.
 func (f *refuseFn) ProcessElement(m *pb.ActivationErrorRecord) error {
 	return fmt.Errorf("dead letter %s %s", m.GetReason(), m.GetDetail())
 }
 
-// ignoreFn has no output.
+// ignoreFn ignores its input. It has no output.
 type ignoreFn struct{}
 
-// ProcessElement is Beam's.
+// ProcessElement ignores the line.
 func (f *ignoreFn) ProcessElement([]byte) {}
 
-// passFn passes on what it gets.
+// passFn passes its input on.
 type passFn struct{}
 
-// ProcessElement is Beam's.
+// ProcessElement emits the line.
 func (f *passFn) ProcessElement(at beam.EventTime, line []byte, emit func(beam.EventTime, []byte)) {
 	emit(at, line)
 }
 
-// tallyFn keeps in state how often each count has come, and writes that to a file, which
-// is the same when a bundle runs again.
+// tallyFn keeps in state how often each count has arrived, and writes this to a file. A bundle
+// that runs again writes the same file.
 type tallyFn struct {
 	Tally   beamstate.Value[[]byte]
 	Dir     string
@@ -214,11 +214,11 @@ func newTallyFn(dir string, crashes Crashes) *tallyFn {
 	return &tallyFn{Tally: beamstate.MakeValueState[[]byte]("tally"), Dir: dir, Crashes: crashes}
 }
 
-// entry is what the tally has of number i*tallies + its key: how often it has come, and
-// the last count that came with it.
+// entry is the number of bytes that the tally keeps for number i*tallies + its key: how often it
+// has arrived, and the last count that arrived with it.
 const entry = 3
 
-// ProcessElement is Beam's.
+// ProcessElement adds a count to the tally.
 func (f *tallyFn) ProcessElement(sp beamstate.Provider, tally, text string, _ func(string)) error {
 	var key string
 	var n, c int

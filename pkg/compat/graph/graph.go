@@ -1,4 +1,5 @@
-// Package graph takes the fingerprint of a Beam pipeline, for package compat to compare.
+// Package graph takes the fingerprint of a Beam pipeline, which package compat compares with
+// another one.
 //
 //	p, s := beam.NewPipelineWithRoot()
 //	build(s)
@@ -7,31 +8,30 @@
 //
 // # Behaviour
 //
-// [Fingerprint] translates the pipeline as the SDK does for a runner and keeps what a
-// runner compares on an update. The fingerprint is the same in every process that builds
-// the pipeline the same way: the ids of coders and windowing strategies, the order of
-// maps and the values inside of DoFns, such as paths and keys, are not in it.
+// [Fingerprint] translates the pipeline as the SDK does for a runner, and keeps what a runner
+// compares on an update. Every process that builds the pipeline in the same way gets the same
+// fingerprint. It does not contain what varies: the ids of coders and windowing strategies, the
+// order of maps, and the values in DoFns, such as paths and keys.
 //
-// Importing the package adds the flag --fingerprint FILE to those of package flag, and
-// [WriteIfAsked] obeys it, whatever reads the program's arguments. No runner is needed,
-// and none runs.
+// Importing the package adds the flag --fingerprint FILE to package flag. [WriteIfAsked] obeys
+// it, whatever package parses the program's arguments. It needs no runner and starts none.
 //
-// A runner that says so with [RegisterPlatform] adds the platform of the job to what
-// WriteIfAsked writes: environment, parallelism, chaining. pkg/runners/flink does, for
-// programs that parse their flags with package flag and are called with
-// --runner agents-flink and the other flags of the job.
+// A runner can add the platform of the job (environment, parallelism, chaining) to the
+// fingerprint, with [RegisterPlatform]. pkg/runners/flink does so for programs that parse their
+// flags with package flag and are called with --runner agents-flink and the other flags of the
+// job.
 //
 // # Limits
 //
-// A program that has a flag of its own with that name panics as it starts, as for every
-// flag that is defined twice.
+// A program that defines its own flag --fingerprint panics when it starts, as for every flag that
+// is defined twice.
 //
-// Types and functions must be registered, as for any run that is not in one process.
+// Types and functions must be registered, as for every job that runs in several processes.
 //
-// # Differences
+// # Differences from the pipeline proto
 //
-// The proto that the SDK hands to a runner has the ids, and bytes that vary from run to
-// run: maps inside of payloads are written in random order. Compare fingerprints.
+// Do not compare the pipeline protos that the SDK sends to a runner. They contain the ids, and
+// maps in payloads are encoded in random order. Compare fingerprints.
 package graph
 
 import (
@@ -57,7 +57,7 @@ func init() {
 	flag.Var(&file, "fingerprint", "write the fingerprint of the pipeline to this file (- for standard output) and exit, without running it")
 }
 
-// fileValue is the value of --fingerprint, and whether the flag was given.
+// fileValue is the value of --fingerprint and whether the flag was given.
 type fileValue struct {
 	name  string
 	given bool
@@ -65,8 +65,8 @@ type fileValue struct {
 
 func (v *fileValue) String() string { return v.name }
 
-// Set also remembers a value that it refuses: a program that goes on after the error
-// must not run its job.
+// Set records that the flag was given even if it refuses the value: a program that goes on after
+// the error must not run its job.
 func (v *fileValue) Set(name string) error {
 	v.name, v.given = name, true
 	if !namesFile(name) {
@@ -76,24 +76,24 @@ func (v *fileValue) Set(name string) error {
 	return nil
 }
 
-// namesFile tells a FILE from another flag: then FILE was forgotten.
+// namesFile reports whether arg is a file and not another flag, in which case the file was
+// forgotten.
 func namesFile(arg string) bool {
 	return arg == "-" || arg != "" && arg[0] != '-'
 }
 
 var errNoFile = errors.New("no file is named: write --fingerprint FILE, or --fingerprint - for standard output")
 
-// WriteIfAsked does nothing unless the program was called with --fingerprint FILE. Then
-// it writes the fingerprint of p to FILE, to standard output for "-", and ends the
-// program: with status 0, or with 2 and what went wrong on standard error. Call it when
-// p is complete, before p runs.
+// WriteIfAsked does nothing unless the program was called with --fingerprint FILE. In that case
+// it writes the fingerprint of p to FILE, or to standard output for "-", and ends the program:
+// with status 0, or with status 2 and an error on standard error. Call it when p is complete and
+// before p runs.
 //
-// The flag is found wherever it stands before an argument "--", behind other arguments,
-// too, and whether the program parses its flags with package flag, with another package
-// or not at all. Without FILE, with an empty one, or with another flag in its place, the
-// program ends with status 2: a file -x is written ./-x. No
-// spelling of the flag lets the job run. The flag is in flag.CommandLine; a parser that
-// refuses flags that it does not know must be told of it (docs/updates.md).
+// It finds the flag anywhere before an argument "--", also after other arguments, and whether or
+// not the program parses its flags with package flag. If FILE is missing, empty or another flag,
+// the program ends with status 2; write ./-x for a file -x. The job never runs if the flag is
+// given in any form. The flag is in flag.CommandLine; a parser that refuses unknown flags must be
+// told of it (docs/updates.md).
 func WriteIfAsked(p *beam.Pipeline) {
 	name, given := file.name, file.given
 	if !given {
@@ -109,8 +109,8 @@ func WriteIfAsked(p *beam.Pipeline) {
 	os.Exit(0)
 }
 
-// fileArgument finds --fingerprint in arguments whose flags it does not know. Where the
-// flag is given without a value, the name is empty.
+// fileArgument finds --fingerprint among arguments without knowing the other flags. If the flag
+// has no value, the name is empty.
 func fileArgument(args []string) (name string, given bool) {
 	for i, arg := range args {
 		if arg == "--" {
@@ -131,22 +131,22 @@ func fileArgument(args []string) (name string, given bool) {
 	return "", false
 }
 
-// platforms are what runners say of the platform of a job, by the runners' names.
+// platforms are the functions of RegisterPlatform, by the names of the runners.
 var platforms = map[string]func() (compat.Platform, error){}
 
-// RegisterPlatform lets a runner say what its flags make of the platform of a job, for the
-// fingerprints of programs that are called with --runner of that name. A runner calls it
-// in an init function.
+// RegisterPlatform registers the function with which a runner describes the platform of a job
+// from its flags. It is called for the fingerprint of a program that is called with --runner of
+// that name. A runner registers it in an init function.
 func RegisterPlatform(runner string, describe func() (compat.Platform, error)) {
 	platforms[runner] = describe
 }
 
-// platform is what the runner says that the program is called with, nil for one that
-// says nothing.
+// platform returns the platform for the runner that the program is called with, or nil if that
+// runner has registered none.
 func platform() (*compat.Platform, error) {
 	runner := flag.Lookup("runner")
 	if runner == nil || platforms[runner.Value.String()] == nil {
-		return nil, nil //nolint:nilnil // most runners say nothing
+		return nil, nil //nolint:nilnil // most runners register no platform
 	}
 	p, err := platforms[runner.Value.String()]()
 	if err != nil {
@@ -155,7 +155,7 @@ func platform() (*compat.Platform, error) {
 	return &p, nil
 }
 
-// write writes the fingerprint of p to the file of that name, or to stdout.
+// write writes the fingerprint of p to the file with that name, or to stdout.
 func write(name string, stdout io.Writer, p *beam.Pipeline) error {
 	if name == "" {
 		return fmt.Errorf("graph: %w", errNoFile)
@@ -172,7 +172,7 @@ func write(name string, stdout io.Writer, p *beam.Pipeline) error {
 	}
 	var text bytes.Buffer
 	if err := f.Write(&text); err != nil {
-		return err // and a file of before is as it was
+		return err // an existing file is unchanged
 	}
 	if err := os.WriteFile(name, text.Bytes(), 0o666); err != nil {
 		return fmt.Errorf("graph: %w", err)
@@ -180,11 +180,11 @@ func write(name string, stdout io.Writer, p *beam.Pipeline) error {
 	return nil
 }
 
-// Fingerprint returns the fingerprint of p. Errors are those of the SDK for a pipeline
-// that it cannot translate: one that is empty, or has types that are not registered.
+// Fingerprint returns the fingerprint of p. Its errors are those of the SDK for a pipeline that
+// cannot be translated: it is empty, or has unregistered types.
 func Fingerprint(p *beam.Pipeline) (f compat.Fingerprint, err error) {
 	defer func() {
-		if r := recover(); r != nil { // the SDK panics on some of what it cannot translate
+		if r := recover(); r != nil { // the SDK panics for some pipelines that it cannot translate
 			f, err = compat.Fingerprint{}, fmt.Errorf("graph: cannot translate the pipeline: %v", r)
 		}
 	}()
@@ -192,7 +192,7 @@ func Fingerprint(p *beam.Pipeline) (f compat.Fingerprint, err error) {
 	if err != nil {
 		return compat.Fingerprint{}, fmt.Errorf("graph: %w", err)
 	}
-	// Where the workers run is no part of a fingerprint.
+	// The environment of the workers is not part of a fingerprint.
 	pipeline, err := graphx.Marshal(edges, &graphx.Options{Environment: &pipepb.Environment{}})
 	if err != nil {
 		return compat.Fingerprint{}, fmt.Errorf("graph: %w", err)
@@ -205,7 +205,7 @@ func fingerprint(pipeline *pipepb.Pipeline) (compat.Fingerprint, error) {
 	f := compat.Fingerprint{Format: compat.Format}
 	for id, t := range pipeline.GetComponents().GetTransforms() {
 		if len(t.GetSubtransforms()) > 0 && t.GetSpec().GetUrn() == "" {
-			continue // a scope: its name is in those of its parts
+			continue // a scope: the names of its parts contain its name
 		}
 		transform, err := r.transform(id, t)
 		if err != nil {

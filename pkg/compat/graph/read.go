@@ -23,7 +23,7 @@ func byName(a, b compat.Transform) int { return cmp.Compare(a.Name, b.Name) }
 // reader resolves the ids of a pipeline's components.
 type reader struct {
 	all *pipepb.Components
-	// producer is the transform and tag that a PCollection comes out of, by id.
+	// producer has the transform and the tag that a PCollection comes from, by its id.
 	producer map[string]string
 }
 
@@ -31,7 +31,7 @@ func newReader(all *pipepb.Components) reader {
 	r := reader{all: all, producer: map[string]string{}}
 	for _, t := range all.GetTransforms() {
 		if len(t.GetSubtransforms()) > 0 {
-			continue // its outputs are those of a part
+			continue // its outputs belong to a part of it
 		}
 		for tag, id := range t.GetOutputs() {
 			r.producer[id] = t.GetUniqueName() + "[" + tag + "]"
@@ -73,7 +73,7 @@ func (r reader) transform(id string, t *pipepb.PTransform) (compat.Transform, er
 		}
 	}
 	if len(t.GetSubtransforms()) > 0 {
-		return out, nil // its parts have the inputs and outputs, under tags that last
+		return out, nil // its parts have the inputs and outputs, with stable tags
 	}
 	for _, tag := range tags(t.GetInputs()) {
 		id := t.GetInputs()[tag]
@@ -155,7 +155,7 @@ func (r reader) state(id string, spec *pipepb.StateSpec) (compat.State, error) {
 	return s, err
 }
 
-// tags are the keys of m in order: i2 before i10.
+// tags returns the keys of m in order, i2 before i10.
 func tags(m map[string]string) []string {
 	number := func(tag string) int {
 		n, err := strconv.Atoi(strings.TrimPrefix(tag, "i"))
@@ -184,7 +184,7 @@ func (r reader) collection(tag, id string) (compat.Collection, error) {
 
 func (r reader) coderIfAny(id string) (*compat.Coder, error) {
 	if id == "" {
-		return nil, nil //nolint:nilnil // there is none, which is no error
+		return nil, nil //nolint:nilnil // no coder, which is valid
 	}
 	c, err := r.coder(id)
 	return &c, err
@@ -226,8 +226,8 @@ func (r reader) coder(id string) (compat.Coder, error) {
 	return out, nil
 }
 
-// dofn reads the reference to user code. What the SDK itself puts into a pipeline, such
-// as the parts of a CoGroupByKey, has a URN for a name.
+// dofn reads the reference to user code. Code that the SDK itself puts into a pipeline, such as
+// the parts of a CoGroupByKey, has a URN as its name.
 func dofn(spec *pipepb.FunctionSpec) (*compat.Fn, error) {
 	var payload v1pb.TransformPayload
 	if err := protox.DecodeBase64(string(spec.GetPayload()), &payload); err != nil {

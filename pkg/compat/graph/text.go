@@ -16,8 +16,8 @@ import (
 	"github.com/beamagents/beamagents-go/pkg/canonjson"
 )
 
-// typeText is a type much as Go writes it, with package paths. A type that was not
-// registered is written out, which is how the SDK sends it.
+// typeText returns a type almost as Go writes it, with package paths. A type that was not
+// registered is written in full, as the SDK sends it.
 func typeText(t *v1pb.Type) string {
 	switch t.GetKind() {
 	case v1pb.Type_EXTERNAL:
@@ -55,7 +55,7 @@ func typeText(t *v1pb.Type) string {
 		}
 		return "struct{" + strings.Join(fields, "; ") + "}"
 	default:
-		return strings.ToLower(t.GetKind().String()) // BOOL, INT64, STRING and the like
+		return strings.ToLower(t.GetKind().String()) // BOOL, INT64, STRING and others
 	}
 }
 
@@ -80,8 +80,8 @@ func specialText(s v1pb.Type_Special) string {
 	}
 }
 
-// rowFields are the fields of a row. The id of a schema and the options of the Go SDK
-// are left out: they name the Go type, which the encoding does not depend on.
+// rowFields returns the fields of a row. It leaves out the id of a schema and the options of the
+// Go SDK: they name the Go type, and the encoding does not depend on it.
 func rowFields(s *pipepb.Schema) []string {
 	fields := make([]string, len(s.GetFields()))
 	for i, f := range s.GetFields() {
@@ -112,8 +112,7 @@ func fieldText(t *pipepb.FieldType) string {
 	return text
 }
 
-// windowing is a strategy as text. What is the same in every pipeline of the Go SDK that
-// sets nothing is left out.
+// windowing describes a strategy. It leaves out the defaults of the Go SDK.
 func windowing(w *pipepb.WindowingStrategy) (string, error) {
 	fn, err := windowFn(w.GetWindowFn())
 	if err != nil {
@@ -123,7 +122,7 @@ func windowing(w *pipepb.WindowingStrategy) (string, error) {
 	if trigger := w.GetTrigger(); trigger != nil && trigger.GetDefault() == nil {
 		b, err := protojson.Marshal(trigger)
 		if err == nil {
-			b, err = canonjson.Canonicalize(nil, b) // protojson varies its white space
+			b, err = canonjson.Canonicalize(nil, b) // the white space of protojson varies
 		}
 		if err != nil {
 			return "", fmt.Errorf("trigger: %w", err)

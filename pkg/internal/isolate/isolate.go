@@ -1,16 +1,16 @@
-// Package isolate runs code of a user so that no failure of it reaches the caller.
+// Package isolate runs a user's code so that no failure of that code reaches the caller.
 //
 // # Behaviour
 //
-// [Run] calls a function on a goroutine of its own, because runtime.Goexit would end the
-// caller's, and reports how it ended. When a time limit is given, the function's context is
-// cancelled at the limit, and the function has a moment more to return; what it leaves is
-// of no use in either case.
+// [Run] calls a function on its own goroutine, because runtime.Goexit would end the caller's
+// goroutine, and reports how the function ended. If there is a time limit, the function's context
+// is cancelled at the limit, and the function has a short time to return. After the limit its
+// results must not be used, even if it returns.
 //
 // # Limits
 //
-// A function that never returns keeps its goroutine. [Running] counts those that are
-// running in the process, so that a caller can give up. Fatal errors of the Go runtime, and
+// A function that never returns keeps its goroutine. [Running] returns how many such functions
+// are running in the process, so that a caller can give up. Fatal errors of the Go runtime, and
 // panics on goroutines that the function starts, end the process.
 package isolate
 
@@ -22,7 +22,7 @@ import (
 	"time"
 )
 
-// Result is how a function ended.
+// Result says how a function ended.
 type Result uint8
 
 // The results.
@@ -30,11 +30,11 @@ const (
 	Returned  Result = iota // it returned
 	Panicked                // it panicked
 	Exited                  // it called runtime.Goexit
-	TimedOut                // its time was up when it ended, however it did
-	Abandoned               // its time was up, and it is still running
+	TimedOut                // it ended after its time limit, in whatever way
+	Abandoned               // it still runs after its time limit
 )
 
-// How long a function may take to return when its context is cancelled: as long as its
+// The time that a function has to return after its context was cancelled. It is as long as the
 // time limit, within these bounds.
 const (
 	minGrace = 100 * time.Millisecond
@@ -43,11 +43,11 @@ const (
 
 var abandoned atomic.Int64
 
-// Running is how many functions are running in the process whose results were abandoned.
+// Running returns how many abandoned functions are still running in the process.
 func Running() int { return int(abandoned.Load()) }
 
-// Run calls f and reports how it ended, with a text if it panicked. Without a limit (0) it
-// waits until f ends. What f has written may be read only if it returned.
+// Run calls f and reports how it ended, with a text if f panicked. If limit is 0, Run waits until
+// f ends. The caller may read what f has written only if the result is Returned.
 func Run(parent context.Context, limit time.Duration, f func(ctx context.Context)) (Result, string) {
 	ctx, cancel := parent, context.CancelFunc(func() {})
 	if limit > 0 {
@@ -71,30 +71,30 @@ func Run(parent context.Context, limit time.Duration, f func(ctx context.Context
 	timer.Reset(min(max(limit, minGrace), maxGrace))
 	select {
 	case <-c.ended:
-		return TimedOut, "" // also if it ended between the timer and the cancel
+		return TimedOut, "" // f may also have ended between the timer and the cancel
 	case <-timer.C:
 	}
 	abandoned.Add(1)
 	if !c.left.CompareAndSwap(false, true) {
-		abandoned.Add(-1) // it has ended in this moment
+		abandoned.Add(-1) // f has ended meanwhile
 		return TimedOut, ""
 	}
 	return Abandoned, ""
 }
 
-// call is a function that runs.
+// call is a running function.
 type call struct {
 	result Result
 	text   string
 	ended  chan struct{}
-	left   atomic.Bool // by one of the two sides
+	left   atomic.Bool // set by the first of the two goroutines
 }
 
 func (c *call) run(ctx context.Context, f func(context.Context)) {
 	c.result = Exited
 	defer func() {
-		// A function that has seen its context end was too slow, even if it is faster than the
-		// timer of its caller: what it returns is of no use.
+		// A function that saw its context end was too slow, even if it returned before the
+		// caller's timer fired. Its results must not be used.
 		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 			c.result, c.text = TimedOut, ""
 		}
@@ -105,7 +105,7 @@ func (c *call) run(ctx context.Context, f func(context.Context)) {
 	}()
 	defer func() {
 		if p := recover(); p != nil {
-			c.text = Describe(p) // first: it is the user's code again, and may call Goexit
+			c.text = Describe(p) // before the rest: Describe runs the user's code, which may call Goexit
 			c.result = Panicked
 		}
 	}()
@@ -113,8 +113,8 @@ func (c *call) run(ctx context.Context, f func(context.Context)) {
 	c.result = Returned
 }
 
-// Describe is what an error or the value of a panic says of itself. Its method may panic in
-// turn, with a value that does the same, so that no text comes of it.
+// Describe returns the text of an error or of a panic's value. If the method that makes the text
+// panics, Describe names the type instead.
 func Describe(v any) (text string) {
 	defer func() {
 		if recover() != nil {

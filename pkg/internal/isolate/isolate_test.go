@@ -69,7 +69,7 @@ func TestRunTimedOut(t *testing.T) {
 	}
 }
 
-// A cancelled caller is no time limit.
+// A cancelled caller does not count as the time limit.
 func TestRunCancelled(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()

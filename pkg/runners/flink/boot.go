@@ -27,26 +27,26 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// Flags that a task manager gives to a boot program, beside those of the SDK's workers.
+// The flags that a task manager passes to a boot program, besides those of the SDK's workers.
 const (
 	provisionFlag = "provision_endpoint"
 	artifactFlag  = "artifact_endpoint"
 )
 
-// parentVariable tells a boot program and a worker to end when their parent does. Its
-// value is the parent's process id, or parentOfBoot for whoever starts the program.
+// parentVariable tells a boot program or a worker to end when its parent ends. Its value is the
+// process id of the parent, or parentOfBoot for whoever starts the program.
 const (
 	parentVariable = "BEAMAGENTS_WORKER_PARENT"
 	parentOfBoot   = "starter"
 )
 
-// parentInterval is how often a process looks for its parent.
+// parentInterval is the time between two checks of the parent.
 const parentInterval = 500 * time.Millisecond
 
 func init() {
 	defineBootFlags(flag.CommandLine, os.Args[1:])
 	if of := os.Getenv(parentVariable); of != "" {
-		// What an agent starts is not to end with the worker's parent.
+		// Programs that an agent starts must not end with the parent of the worker.
 		_ = os.Unsetenv(parentVariable)
 		pid := os.Getppid()
 		if of != parentOfBoot {
@@ -54,12 +54,12 @@ func init() {
 		}
 		go endWith(pid)
 	}
-	// The SDK's own hook runs first, and does not return in a worker.
+	// The SDK's own hook runs first. In a worker it does not return.
 	runtime.RegisterInit(boot)
 }
 
-// defineBootFlags defines the flags of a boot program in a program that is started as one.
-// Any other program may have flags of these names.
+// defineBootFlags defines the flags of a boot program, but only in a program that is started as
+// one. Other programs may have flags with these names.
 func defineBootFlags(flags *flag.FlagSet, args []string) {
 	for name, usage := range map[string]string{
 		provisionFlag: "Start as the boot program of a worker, which the task manager tells where to ask for its job.",
@@ -75,7 +75,7 @@ func defineBootFlags(flags *flag.FlagSet, args []string) {
 	}
 }
 
-// flagValue is the value of a flag, empty if there is no such flag.
+// flagValue returns the value of a flag, or "" if the flag does not exist.
 func flagValue(name string) string {
 	if f := flag.Lookup(name); f != nil {
 		return f.Value.String()
@@ -83,8 +83,8 @@ func flagValue(name string) string {
 	return ""
 }
 
-// endWith ends this process when its parent is another than pid. Flink ends the process
-// that it has started, which is the boot program, and nobody else would end the worker.
+// endWith ends this process when its parent is no longer pid. Flink ends the boot program, which
+// it has started, but not the worker.
 func endWith(pid int) {
 	for os.Getppid() == pid {
 		time.Sleep(parentInterval)
@@ -93,8 +93,8 @@ func endWith(pid int) {
 	os.Exit(1)
 }
 
-// boot makes this program the boot program of a worker, if a task manager has started it
-// as one. Then it does not return.
+// boot does not return if a task manager has started this program as a boot program. Otherwise it
+// does nothing.
 func boot() {
 	provision := flagValue(provisionFlag)
 	if provision == "" {
@@ -107,8 +107,8 @@ func boot() {
 	os.Exit(0)
 }
 
-// runWorker asks for the job, fetches the staged program, and runs it as a worker until it
-// ends or this process is told to end.
+// runWorker asks for the job, fetches the staged program, and runs it as a worker. It returns
+// when the worker has ended or this process is told to end.
 func runWorker(provision string) error {
 	id := flag.Lookup("id").Value.String()
 	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -116,7 +116,7 @@ func runWorker(provision string) error {
 	ctx = grpcx.WriteWorkerID(ctx, id)
 	info, err := tools.ProvisionInfo(ctx, provision)
 	if err != nil {
-		return fmt.Errorf("no word on the job from %s: %w", provision, err)
+		return fmt.Errorf("cannot get the job from %s: %w", provision, err)
 	}
 	dir, err := os.MkdirTemp("", "beamagents-worker-*")
 	if err != nil {
@@ -137,7 +137,7 @@ func runWorker(provision string) error {
 	return nil
 }
 
-// workerCommand is the command that runs the program as a worker.
+// workerCommand returns the command that runs the program as a worker.
 func workerCommand(ctx context.Context, program, id, dir string, info *fnpb.ProvisionInfo) (*exec.Cmd, error) {
 	options, err := tools.ProtoToJSON(info.GetPipelineOptions())
 	if err != nil {
@@ -153,7 +153,7 @@ func workerCommand(ctx context.Context, program, id, dir string, info *fnpb.Prov
 		}
 		return flagValue(flagName)
 	}
-	cmd := exec.CommandContext(ctx, program, //nolint:gosec // the program that was staged with the job, by its hash
+	cmd := exec.CommandContext(ctx, program, //nolint:gosec // the program that was staged with the job, checked by its hash
 		"--worker=true",
 		"--id="+id,
 		"--logging_endpoint="+endpoint("logging_endpoint", info.GetLoggingEndpoint()),
@@ -170,8 +170,8 @@ func workerCommand(ctx context.Context, program, id, dir string, info *fnpb.Prov
 	return cmd, nil
 }
 
-// fetch is the path of the staged program: this one if its bytes are those of the staged
-// one, else a copy in dir.
+// fetch returns the path of the staged program: this program if it has the same bytes, and
+// otherwise a copy in dir.
 func fetch(ctx context.Context, info *fnpb.ProvisionInfo, dir string) (string, error) {
 	if self, err := os.Executable(); err == nil {
 		for _, d := range info.GetDependencies() {
@@ -196,13 +196,13 @@ func fetch(ctx context.Context, info *fnpb.ProvisionInfo, dir string) (string, e
 		program := filepath.Join(dir, name)
 		return program, os.Chmod(program, 0o700) //nolint:gosec // a program has to be executable
 	}
-	return "", errors.New("none was staged with the job")
+	return "", errors.New("the job has no staged program")
 }
 
-// goWorker is the name and the hash of a staged Go program.
+// goWorker returns the name and the hash of a staged Go program.
 func goWorker(a *pipepb.ArtifactInformation) (name, hash string, err error) {
 	if a.GetRoleUrn() != artifact.URNGoWorkerBinaryRole {
-		return "", "", errors.New("this is no Go program")
+		return "", "", errors.New("it is not a Go program")
 	}
 	var file pipepb.ArtifactFilePayload
 	if err := proto.Unmarshal(a.GetTypePayload(), &file); err != nil {
@@ -211,13 +211,13 @@ func goWorker(a *pipepb.ArtifactInformation) (name, hash string, err error) {
 	return file.GetPath(), file.GetSha256(), nil
 }
 
-// hashOf is the SHA-256 of a file in hexadecimal, empty if it cannot be read.
+// hashOf returns the SHA-256 of a file in hexadecimal, or "" if the file cannot be read.
 func hashOf(path string) string {
 	f, err := os.Open(path)
 	if err != nil {
 		return ""
 	}
-	defer func() { _ = f.Close() }() // only read
+	defer func() { _ = f.Close() }() // the file is only read
 	h := sha256.New()
 	if _, err := io.Copy(h, f); err != nil {
 		return ""

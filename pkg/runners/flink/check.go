@@ -10,7 +10,7 @@ import (
 	pipepb "github.com/apache/beam/sdks/v2/go/pkg/beam/model/pipeline_v1"
 )
 
-// unbounded tells whether the pipeline has an unbounded source.
+// unbounded reports whether the pipeline has an unbounded source.
 func unbounded(p *pipepb.Pipeline) bool {
 	for _, c := range p.GetComponents().GetPcollections() {
 		if c.GetIsBounded() == pipepb.IsBounded_UNBOUNDED {
@@ -20,7 +20,7 @@ func unbounded(p *pipepb.Pipeline) bool {
 	return false
 }
 
-// boundedInput tells whether the main input of a step is bounded.
+// boundedInput reports whether the main input of a step is bounded.
 func boundedInput(p *pipepb.Pipeline, step *pipepb.PTransform, payload *pipepb.ParDoPayload) bool {
 	for tag, id := range step.GetInputs() {
 		if _, side := payload.GetSideInputs()[tag]; !side && p.GetComponents().GetPcollections()[id].GetIsBounded() == pipepb.IsBounded_UNBOUNDED {
@@ -30,7 +30,8 @@ func boundedInput(p *pipepb.Pipeline, step *pipepb.PTransform, payload *pipepb.P
 	return true
 }
 
-// checkpointInterval is 0 for a job without checkpoints.
+// checkpointInterval returns the interval between checkpoints, or 0 for a job without
+// checkpoints.
 func (o *Options) checkpointInterval(p *pipepb.Pipeline) time.Duration {
 	if o.CheckpointInterval == 0 && unbounded(p) {
 		return DefaultCheckpointInterval

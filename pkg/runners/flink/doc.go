@@ -1,5 +1,6 @@
-// Package flink runs Beam Go pipelines on Apache Flink through Beam's job server, with
-// options that keep what a job has counted and ids that survive a change of the pipeline.
+// Package flink is a Beam runner, agents-flink, that runs Go pipelines on Apache Flink through
+// Beam's job server. Its defaults avoid the losses of Beam's own runner at checkpoints, and its
+// ids let a job keep its state when the pipeline changes.
 //
 //	import _ "github.com/beamagents/beamagents-go/pkg/runners/flink"
 //
@@ -7,19 +8,20 @@
 //
 // # Behaviour
 //
-// The runner takes any Beam Go pipeline. Compared with the SDK's own Flink runner it
+// The runner takes any Beam Go pipeline. It differs from the SDK's own Flink runner in these
+// points:
 //
-//   - sends Flink's options, with defaults under which no element is lost at a
-//     checkpoint (see Options),
-//   - names transforms and PCollections after the steps of the program, so that a step
-//     that is inserted leaves the state and the timers of the others where they are,
-//   - refuses before the submission what Flink would run into a hang or a loss,
-//   - is the boot program of its own workers with --environment_type=PROCESS, and leaves
-//     no worker process behind,
-//   - shows on the terminal how the job gets on, and names the step that failed.
+//   - It sends options to Flink, with defaults under which no element is lost at a checkpoint;
+//     see [Options].
+//   - It names transforms and PCollections after the steps of the program. So inserting a step
+//     keeps the state and the timers of the other steps.
+//   - It refuses, before the submission, pipelines that would hang or lose data on Flink.
+//   - With --environment_type=PROCESS it is the boot program of its own workers, and leaves no
+//     worker processes behind.
+//   - It shows the progress of the job on the terminal, and names the step that failed.
 //
 // # Limits
 //
-// The job server and the cluster are Beam's and Flink's. docs/flink.md says how to start
-// them, what was run with which versions, and what does not work there.
+// The job server is Beam's, and the cluster is Flink's. docs/flink.md says how to start them,
+// which versions were tested, and what does not work with them.
 package flink

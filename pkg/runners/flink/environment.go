@@ -14,7 +14,7 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// validateEnvironment fills in the defaults of the environment.
+// validateEnvironment checks the environment and fills in its defaults.
 func (o *Options) validateEnvironment() error {
 	switch o.Environment {
 	case Loopback:
@@ -22,7 +22,7 @@ func (o *Options) validateEnvironment() error {
 		case o.Async:
 			return errors.New("--async with --environment_type=LOOPBACK would leave a job without a worker, since this process is the worker: leave out --async, or use PROCESS or EXTERNAL")
 		case o.EnvironmentConfig != "":
-			return errors.New("--environment_type=LOOPBACK takes no --environment_config: this process is the worker")
+			return errors.New("--environment_type=LOOPBACK does not take --environment_config, because this process is the worker: leave it out")
 		}
 	case Process:
 		if o.EnvironmentConfig == "" {
@@ -52,13 +52,14 @@ func (o *Options) validateEnvironment() error {
 	return nil
 }
 
-// urnOf are the URNs of the environments.
+// urnOf maps the environments to their URNs.
 var urnOf = map[string]string{
 	Loopback: graphx.URNEnvExternal, External: graphx.URNEnvExternal,
 	Process: graphx.URNEnvProcess, Docker: graphx.URNEnvDocker,
 }
 
-// environment describes where the pipeline's functions run. Stop ends what it has started.
+// environment describes where the pipeline's functions run. stop ends what environment has
+// started.
 func (o *Options) environment(ctx context.Context) (env *pipepb.Environment, stop func(), err error) {
 	config := func(context.Context) string { return o.EnvironmentConfig }
 	stop = func() {}
@@ -83,8 +84,8 @@ func (o *Options) environment(ctx context.Context) (env *pipepb.Environment, sto
 	return env, stop, nil
 }
 
-// endWithStarter makes the boot program and the worker end with what has started them,
-// whichever boot program is used.
+// endWithStarter makes the boot program and the worker end when the program that started them
+// ends, whichever boot program is used.
 func endWithStarter(env *pipepb.Environment) error {
 	var process pipepb.ProcessPayload
 	if err := proto.Unmarshal(env.GetPayload(), &process); err != nil {

@@ -10,25 +10,25 @@ import (
 	"github.com/beamagents/beamagents-go/internal/terminaltext"
 )
 
-// JobError is why a job did not come to its end.
+// JobError says why a job has not finished.
 type JobError struct {
 	// JobID is the job server's id of the job.
 	JobID string
-	// Cancelled tells that somebody has cancelled the job. Then there is no failure.
+	// Cancelled reports that somebody has cancelled the job, so it has not failed.
 	Cancelled bool
-	// Step is the unique name of the step that failed. It is empty when the failure is of
-	// no step, or when the worker did not say which.
+	// Step is the unique name of the step that failed. It is empty if no step failed, or if the
+	// worker did not name it.
 	Step string
-	// Reason is the error of the step, or else the first sentence of Flink's, of 4 KiB at
-	// most. Its data may be in it. Control characters are replaced by U+FFFD in Step and
-	// Reason, but for line ends and tabs.
+	// Reason is the error of the step, or else the first sentence of Flink's error, of at most 4
+	// KiB. It may contain data of the job. In Step and Reason, control characters other than line
+	// ends and tabs are replaced by U+FFFD.
 	Reason string
-	// TraceFile is a file with all that the job server said, Java's traces included. It
-	// is empty when the file could not be written.
+	// TraceFile is a file with all messages of the job server, including the Java traces. It is
+	// empty if the file could not be written.
 	TraceFile string
 }
 
-// Error is the step and the reason, and where to read more.
+// Error returns the step, the reason, and where to read more.
 func (e *JobError) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "job %s ", oneLine(e.JobID))
@@ -46,12 +46,12 @@ func (e *JobError) Error() string {
 	return b.String()
 }
 
-// failed makes the error of a job that has failed, of what the job server has said.
+// failed makes the error of a failed job from the messages of the job server.
 func failed(id string, messages []string) *JobError {
 	e := &JobError{JobID: id, Reason: "the job server gave no reason: read its log and the task manager's"}
 	for _, m := range messages {
 		step, reason := explain(m)
-		// The message that names a step says most. Without one it is the last.
+		// A message that names a step is best. Otherwise the last message counts.
 		if e.Step == "" && reason != "" {
 			e.Step, e.Reason = step, reason
 		}
@@ -63,14 +63,14 @@ func failed(id string, messages []string) *JobError {
 	return e
 }
 
-// nameLimit bounds what the name of a trace file has of the job's id. Most file systems
-// take 255 bytes.
+// nameLimit bounds the part of a trace file's name that comes from the id of the job. Most file
+// systems allow 255 bytes.
 const nameLimit = 120
 
-// textLimit bounds a text that is shown, in bytes.
+// textLimit bounds a foreign text that is shown, in bytes.
 const textLimit = 4096
 
-// printable returns at most textLimit bytes of a text, made safe for a terminal.
+// printable makes foreign text fit for a terminal. It cuts the end of a long text.
 func printable(text string) string {
 	cut := len(text) > textLimit
 	if cut {
@@ -87,7 +87,7 @@ func printable(text string) string {
 	return text
 }
 
-// keepTrace writes the messages to a file that only this user can read.
+// keepTrace writes the messages to a file that only the current user can read.
 func keepTrace(id string, messages []string) string {
 	name := unsafeInName.ReplaceAllString(id, "_")
 	f, err := os.CreateTemp("", "flink-"+name[:min(len(name), nameLimit)]+"-*.log")
@@ -103,23 +103,23 @@ func keepTrace(id string, messages []string) string {
 
 var (
 	unsafeInName = regexp.MustCompile(`[^A-Za-z0-9._-]`)
-	// dofnFailed is how the SDK names the step in the error of a bundle.
+	// dofnFailed matches the SDK's error of a bundle, with the step.
 	dofnFailed = regexp.MustCompile(`DoFn\[UID:\d+, PID:([^\n]*?), Name: [^\n]*?\] failed:\n`)
 	javaFrame  = regexp.MustCompile(`(?m)^\s*(at [\w.$/<>]+\(.*\)|\.\.\. \d+ more|Caused by: .*|Suppressed: .*)$`)
 	goPanic    = regexp.MustCompile(`caused by:\npanic: ([^\n]*?) ?goroutine \d+ \[`)
-	// goFrame is a function in a Go trace, with its file and line.
+	// goFrame matches a function in a Go trace, with its file and line.
 	goFrame = regexp.MustCompile(`(?m)^([\w./*()\[\]·-]+)\(.*\)\n\t(\S+:\d+)`)
-	// planStep is a DoFn in the plan of a bundle, and dofnName what stands around the name of
-	// its type in the name of its method.
+	// planStep matches a DoFn in the plan of a bundle. dofnName matches what surrounds the name
+	// of its type in the name of its method.
 	planStep  = regexp.MustCompile(`ParDo\[([^\]]+)\]`)
 	dofnName  = regexp.MustCompile(`\(\*?(\w+)\)\.`)
 	exception = regexp.MustCompile(`^(?:Caused by: )?(?:[\w$]+\.)+\w+(?:Exception|Error)(?:: |$)`)
-	// workerGone are Java's words for a worker that has ended or cannot be reached.
+	// workerGone matches the Java messages about a worker that has ended or cannot be reached.
 	workerGone = regexp.MustCompile(`CANCELLED: client cancelled|UNAVAILABLE: (?:Network closed|io exception)|Process died with exit code \d+`)
 )
 
-// explain finds the step and its error in a message of the job server. The reason is empty
-// only if the message is.
+// explain finds the step and its error in a message of the job server. reason is empty only if
+// the message is.
 func explain(message string) (step, reason string) {
 	if at := dofnFailed.FindStringSubmatchIndex(message); at != nil {
 		step = strings.TrimPrefix(message[at[2]:at[3]], transformPrefix)
@@ -134,7 +134,7 @@ func explain(message string) (step, reason string) {
 	return "", javaText(message)
 }
 
-// goText is the error of a step, without the Java frames that follow it.
+// goText returns the error of a step without the Java frames after it.
 func goText(text string) string {
 	if at := javaFrame.FindStringIndex(text); at != nil {
 		text = text[:at[0]]
@@ -142,8 +142,8 @@ func goText(text string) string {
 	return strings.TrimSpace(text)
 }
 
-// panicked finds the function of the user's that panicked, the one below panic itself in
-// the trace, and its step in the plan of the bundle, if the function is a DoFn's method.
+// panicked finds the user's function that panicked, which is below panic itself in the trace. If
+// the function is a method of a DoFn, it also finds the step in the plan of the bundle.
 func panicked(plan, reason, trace string) (step, place string) {
 	found := false
 	for _, m := range goFrame.FindAllStringSubmatch(trace, -1) {
@@ -162,7 +162,7 @@ func panicked(plan, reason, trace string) (step, place string) {
 	return "", reason
 }
 
-// javaText is the message of the innermost Java exception.
+// javaText returns the message of the innermost Java exception.
 func javaText(message string) string {
 	message = strings.TrimSpace(message)
 	if at := strings.LastIndex(message, "Caused by: "); at >= 0 {
@@ -175,7 +175,7 @@ func javaText(message string) string {
 	for exception.MatchString(short) {
 		rest := strings.TrimSpace(short[len(exception.FindString(short)):])
 		if rest == "" {
-			break // the class of the exception is all there is
+			break // the exception has only a class and no message
 		}
 		short = rest
 	}

@@ -10,12 +10,12 @@ import (
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/options/jobopts"
 )
 
-// repeated is a flag that may be given more than once.
+// repeated is a flag that can be given more than once.
 type repeated []string
 
 func (r *repeated) String() string { return strings.Join(*r, " ") }
 
-// Set is flag.Value's.
+// Set implements flag.Value.
 func (r *repeated) Set(s string) error {
 	*r = append(*r, s)
 	return nil
@@ -40,15 +40,15 @@ func init() {
 	flag.Var(&optionFlag, "flink_option", "name=value of an option of Beam's Flink runner, the name as the Java getter in lower_snake_case. May be repeated. Flink shows it in its web page.")
 }
 
-// ownFlags are the flags above. Another flag may begin as they do, and is the program's.
+// ownFlags are the flags above. A flag of the program may begin with the same words.
 var ownFlags = map[string]bool{
 	"flink_accept_lost_state": true, "flink_allow_non_restored_state": true, "flink_batch": true, "flink_bundle_time": true,
 	"flink_checkpoint_interval": true, "flink_checkpoint_timeout": true, "flink_master": true, "flink_max_parallelism": true,
 	"flink_operator_chaining": true, "flink_option": true, "flink_progress": true, "flink_savepoint": true,
 }
 
-// fromFlags are the options of the command line. Flags that the SDK defines for all
-// runners are the SDK's.
+// fromFlags returns the options of the command line. It also reads the flags that the SDK defines
+// for all runners.
 func fromFlags() (Options, error) {
 	o := Options{
 		Endpoint:              *jobopts.Endpoint,
@@ -75,13 +75,13 @@ func fromFlags() (Options, error) {
 	if *progressFlag {
 		o.Progress = os.Stderr
 	}
-	// A zero in Options chooses the default. On the command line it is an error.
+	// A zero in Options stands for the default. On the command line it is an error.
 	for name, value := range map[string]time.Duration{"flink_checkpoint_timeout": o.CheckpointTimeout, "flink_bundle_time": o.BundleTime} {
 		if value == 0 {
 			return Options{}, fmt.Errorf("--%s=0 is not valid: give a positive duration", name)
 		}
 	}
-	// The SDK's -1 leaves the parallelism to the job server.
+	// The SDK uses -1 for the parallelism of the job server.
 	if o.Parallelism == 0 || o.Parallelism < -1 {
 		return Options{}, fmt.Errorf("--parallelism=%d is not valid: give 1 or more, or leave it out for the job server's default", o.Parallelism)
 	}

@@ -12,7 +12,7 @@ import (
 
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/core/runtime/graphx"
-	_ "github.com/apache/beam/sdks/v2/go/pkg/beam/core/runtime/harness/init" // a program with this runner can be a worker
+	_ "github.com/apache/beam/sdks/v2/go/pkg/beam/core/runtime/harness/init" // makes a program with this runner able to be a worker
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/core/runtime/xlangx"
 	jobpb "github.com/apache/beam/sdks/v2/go/pkg/beam/model/jobmanagement_v1"
 	pipepb "github.com/apache/beam/sdks/v2/go/pkg/beam/model/pipeline_v1"
@@ -22,7 +22,7 @@ import (
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/util/grpcx"
 )
 
-// Name is the name of the runner, for the flag --runner and for beam.Run.
+// Name is the name of the runner for the flag --runner and for beam.Run.
 const Name = "agents-flink"
 
 // dialTimeout is how long the runner waits for the job server.
@@ -32,9 +32,9 @@ func init() {
 	beam.RegisterRunner(Name, Execute)
 }
 
-// Execute runs the pipeline as the flags of the program say (see Options for the flags).
-// It returns when the job has ended, or with --async when it is submitted. When ctx ends
-// first, or with LOOPBACK at an interrupt, Execute cancels the job.
+// Execute runs the pipeline with the options that the flags of the program give; see [Options]
+// for the flags. It returns when the job has ended, or with --async when the job is submitted. If
+// ctx ends first, or if the program is interrupted with LOOPBACK, Execute cancels the job.
 func Execute(ctx context.Context, p *beam.Pipeline) (beam.PipelineResult, error) {
 	o, err := fromFlags()
 	if err != nil {
@@ -46,8 +46,8 @@ func Execute(ctx context.Context, p *beam.Pipeline) (beam.PipelineResult, error)
 		}
 	}
 	if o.Environment = strings.ToUpper(o.Environment); o.Environment == Loopback {
-		// The job would start again for ever without this process, which is its worker. A
-		// second signal ends the process at once.
+		// Without this process, which is its worker, the job would restart for ever. A second
+		// signal ends the process at once.
 		var stop context.CancelFunc
 		ctx, stop = signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 		defer stop()
@@ -56,12 +56,12 @@ func Execute(ctx context.Context, p *beam.Pipeline) (beam.PipelineResult, error)
 	return Run(ctx, p, o)
 }
 
-// Run runs the pipeline with these options, whatever the flags of the program say. It
-// returns when the job has ended, or with Async when it is submitted. When ctx ends first,
-// Run cancels the job. An error of a job that failed is a *JobError.
+// Run runs the pipeline with the given options and ignores the flags of the program. It returns
+// when the job has ended, or with Async when the job is submitted. If ctx ends first, Run cancels
+// the job. If the job fails, the error is a *JobError.
 func Run(ctx context.Context, p *beam.Pipeline, o Options) (beam.PipelineResult, error) {
 	if !beam.Initialized() {
-		return nil, errors.New("the program has not called beam.Init: call it first thing in main, before the pipeline is built")
+		return nil, errors.New("the program has not called beam.Init: call it at the start of main, before the pipeline is built")
 	}
 	if err := o.validate(); err != nil {
 		return nil, err
@@ -92,8 +92,8 @@ func Run(ctx context.Context, p *beam.Pipeline, o Options) (beam.PipelineResult,
 	return o.submit(ctx, pipeline)
 }
 
-// submit hands the pipeline to the job server, and waits for the job unless it is asked
-// not to.
+// submit sends the pipeline to the job server, and waits for the end of the job unless Async is
+// set.
 func (o *Options) submit(ctx context.Context, pipeline *pipepb.Pipeline) (beam.PipelineResult, error) {
 	worker, err := o.stageWorker(pipeline)
 	if err != nil {
@@ -140,8 +140,8 @@ func (o *Options) submit(ctx context.Context, pipeline *pipepb.Pipeline) (beam.P
 	return o.wait(ctx, client, id, pipeline, rest)
 }
 
-// start starts the job. When ctx ends in the meantime the job may run, so that its id has
-// to be known to cancel it.
+// start starts the job. If ctx ends meanwhile, the job may be running, so start still gets its
+// id, which is needed to cancel the job.
 func start(ctx context.Context, client jobpb.JobServiceClient, prepared, token string) (id string, err error) {
 	if err := context.Cause(ctx); err != nil {
 		return "", err
@@ -158,7 +158,7 @@ func start(ctx context.Context, client jobpb.JobServiceClient, prepared, token s
 	return runnerlib.Submit(submission, client, prepared, token)
 }
 
-// worker is the program that is staged.
+// worker is the program to stage.
 type worker struct {
 	path      string
 	temporary bool
@@ -170,13 +170,12 @@ func (w worker) remove() {
 	}
 }
 
-// stageWorker names the program that runs the pipeline's functions in the pipeline, with
-// the hash of its bytes.
+// stageWorker adds the program that runs the pipeline's functions to the pipeline, with its hash.
 func (o *Options) stageWorker(pipeline *pipepb.Pipeline) (worker, error) {
 	w := worker{path: o.WorkerBinary}
 	switch {
 	case o.Environment == Loopback:
-		// This process is the worker. The job server asks for a file anyway.
+		// This process is the worker, but the job server needs a file all the same.
 		f, err := os.CreateTemp("", "beamagents-loopback-*")
 		if err != nil {
 			return worker{}, err

@@ -133,12 +133,12 @@ func TestFailures(t *testing.T) {
 	}
 }
 
-// A stream that ends without a last state is no job that is done.
+// A stream that ends without a final state does not mean that the job is done.
 func TestJobServerThatGoes(t *testing.T) {
 	f := startFakeJobs(t)
 	f.script = []*jobpb.JobMessagesResponse{stateOf(jobpb.JobState_RUNNING)}
 	_, _, err := submitted(t, f, bounded, func(*Options) {})
-	wantError(t, err, "may go on without it")
+	wantError(t, err, "which may still run")
 }
 
 func TestContextCancelsTheJob(t *testing.T) {

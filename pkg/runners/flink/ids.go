@@ -12,23 +12,22 @@ import (
 const (
 	// transformPrefix begins the id of every transform.
 	transformPrefix = "t:"
-	// ownInput is the last part of the name of the step that gives a stateful step an
-	// input of its own, and the tag of that input.
+	// ownInput is the last part of the name of the step that gives a stateful step its own input,
+	// and the tag of that input.
 	ownInput = "own_input"
 
 	urnParDo   = "beam:transform:pardo:v1"
 	urnFlatten = "beam:transform:flatten:v1"
 )
 
-// stableIDs makes every id of the pipeline out of the names of its steps, so that a step
-// that is inserted or removed anywhere leaves the ids of the others as they are. The SDK
-// numbers transforms and PCollections in the order of construction. Flink derives the
-// address of state from the name of the input of a stateful step, and stores timers under
-// the id of the transform.
+// stableIDs makes every id of the pipeline from the names of its steps. Then adding or removing a
+// step anywhere keeps the ids of the other steps. The SDK numbers transforms and PCollections in
+// the order of construction instead. Flink derives the address of state from the name of the
+// input of a stateful step, and stores timers under the id of the transform.
 //
-// A transform gets the id "t:" and its unique name, a PCollection the id and the name
-// "<unique name of its producer>.<tag>". A stateful step gets an input that nobody else
-// reads, since Flink tells the readers of one PCollection apart by a counter.
+// A transform gets the id "t:" and its unique name. A PCollection gets "<unique name of its
+// producer>.<tag>" as id and name. A stateful step gets an input that no other step reads,
+// because Flink distinguishes the readers of one PCollection by a counter.
 func stableIDs(p *pipepb.Pipeline) error {
 	if err := nameIDs(p); err != nil {
 		return err
@@ -46,24 +45,24 @@ func nameIDs(p *pipepb.Pipeline) error {
 		t := c.GetTransforms()[id]
 		name := transformPrefix + t.GetUniqueName()
 		if seen[name] {
-			return fmt.Errorf("two steps are called %q: give one a scope of its own", t.GetUniqueName())
+			return fmt.Errorf("two steps are called %q: give one its own scope", t.GetUniqueName())
 		}
 		seen[name] = true
 		transforms[id] = name
 		if len(t.GetSubtransforms()) > 0 {
-			continue // a step inside it is the producer
+			continue // a step inside the composite is the producer
 		}
 		for _, tag := range slices.Sorted(maps.Keys(t.GetOutputs())) {
 			out := t.GetOutputs()[tag]
 			if reads(t, out) {
-				continue // a composite of another SDK that gives on what it reads
+				continue // a composite of another SDK that passes its input on
 			}
 			name := t.GetUniqueName() + "." + tag
 			if other, ok := pcollections[out]; ok {
-				return fmt.Errorf("%q and %q are one output: no runner takes a PCollection of two steps", name, other)
+				return fmt.Errorf("%q and %q are the same PCollection: a PCollection must come from one step", name, other)
 			}
 			if outputs[name] {
-				return fmt.Errorf("two outputs are called %q: give one of their steps a scope of its own", name)
+				return fmt.Errorf("two outputs are called %q: give one of their steps its own scope", name)
 			}
 			outputs[name] = true
 			pcollections[out] = name
@@ -99,8 +98,8 @@ func renameAll(ids []string, to map[string]string) {
 	}
 }
 
-// rename renames the PCollections of a transform. The SDK also uses their ids as the tags
-// of composites. Other tags stay, since payloads name them.
+// rename renames the PCollections of a transform. It also renames tags of composites, because the
+// SDK uses ids as such tags. Other tags stay, because payloads name them.
 func rename(ids, to map[string]string, composite bool) map[string]string {
 	if len(ids) == 0 {
 		return ids
@@ -132,9 +131,8 @@ func nameOf(id string, to map[string]string) string {
 	return id
 }
 
-// giveOwnInputs puts a Flatten of one PCollection before each stateful step. It does so
-// even if the step is the only reader, so that a reader that is added later changes
-// nothing.
+// giveOwnInputs puts a Flatten with one input before each stateful step, also if the step is the
+// only reader of its input. So a reader that is added later changes nothing.
 func giveOwnInputs(p *pipepb.Pipeline) error {
 	c := p.GetComponents()
 	for _, id := range slices.Sorted(maps.Keys(c.GetTransforms())) {
@@ -171,8 +169,8 @@ func giveOwnInputs(p *pipepb.Pipeline) error {
 	return nil
 }
 
-// insertBefore puts a transform before another in the composite, or the list of roots,
-// that holds it.
+// insertBefore inserts a transform before another one in the composite, or the list of roots,
+// that contains it.
 func insertBefore(p *pipepb.Pipeline, id, inserted string) {
 	for _, t := range p.GetComponents().GetTransforms() {
 		if at := slices.Index(t.GetSubtransforms(), id); at >= 0 {
@@ -185,10 +183,10 @@ func insertBefore(p *pipepb.Pipeline, id, inserted string) {
 	}
 }
 
-// parDo is the payload of a ParDo, nil for other transforms.
+// parDo returns the payload of a ParDo, or nil for another transform.
 func parDo(t *pipepb.PTransform) (*pipepb.ParDoPayload, error) {
 	if t.GetSpec().GetUrn() != urnParDo {
-		return nil, nil //nolint:nilnil // most transforms have none, which the getters of a nil message bear
+		return nil, nil //nolint:nilnil // nil for most transforms; the getters of a nil message work
 	}
 	payload := new(pipepb.ParDoPayload)
 	if err := proto.Unmarshal(t.GetSpec().GetPayload(), payload); err != nil {
@@ -197,7 +195,7 @@ func parDo(t *pipepb.PTransform) (*pipepb.ParDoPayload, error) {
 	return payload, nil
 }
 
-// stateful tells whether a ParDo has state or timers.
+// stateful reports whether a ParDo has state or timers.
 func stateful(p *pipepb.ParDoPayload) bool {
 	return len(p.GetStateSpecs()) > 0 || len(p.GetTimerFamilySpecs()) > 0
 }

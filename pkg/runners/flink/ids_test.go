@@ -182,7 +182,7 @@ func TestClashingIDsAreRefused(t *testing.T) {
 		}, two, `two outputs are called "A.b.i0"`},
 		"producers": {map[string]*pipepb.PTransform{
 			"e1": {UniqueName: "A", Outputs: map[string]string{"i0": "n1"}}, "e2": {UniqueName: "B", Outputs: map[string]string{"i0": "n1"}},
-		}, two, `"B.i0" and "A.i0" are one output`},
+		}, two, `"B.i0" and "A.i0" are the same PCollection`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := &pipepb.Pipeline{Components: &pipepb.Components{Transforms: test.transforms, Pcollections: test.pcollections}}

@@ -17,8 +17,8 @@ func init() {
 	})
 }
 
-// Platform is what Flink takes from the options into the addresses of state. It is part
-// of the fingerprints of pkg/compat, which tell before an update what would not be found.
+// Platform returns the options from which Flink makes the addresses of state. They are part of
+// the fingerprints of pkg/compat, which show before an update what state would not be found.
 func (o Options) Platform() compat.Platform {
 	p := compat.Platform{
 		Environment: urnOf[strings.ToUpper(o.Environment)], Parallelism: max(o.Parallelism, 0), MaxParallelism: o.MaxParallelism, Chaining: compat.Chaining(o.Chaining),

@@ -11,8 +11,8 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 )
 
-// pipelineOptions are the options as the job server takes them: the Java runner's, and
-// the options of the Go SDK, which the workers read.
+// pipelineOptions returns the options in the form for the job server: those of the Java runner,
+// and those of the Go SDK, which the workers read.
 func (o *Options) pipelineOptions(p *pipepb.Pipeline) (*structpb.Struct, error) {
 	sdk, err := sdkOptions()
 	if err != nil {
@@ -47,15 +47,16 @@ func (o *Options) pipelineOptions(p *pipepb.Pipeline) (*structpb.Struct, error) 
 	return s, nil
 }
 
-// javaOptions are the options of Flink's runner, each with its reason.
+// javaOptions returns the options of Flink's runner, each with its reason.
 func (o *Options) javaOptions(p *pipepb.Pipeline) map[string]any {
 	options := map[string]any{
-		// Without streaming the runner ends bundles at checkpoints alone.
+		// Without streaming, the runner ends bundles only at checkpoints.
 		"streaming": !o.Batch,
-		// Keyed state is cut into so many parts at the first start, for ever. Flink's own
-		// default follows the first parallelism, so that the job could hardly grow.
+		// The first start divides keyed state into this many parts, and that cannot be changed
+		// later. Flink's own default depends on the first parallelism, so the job could hardly
+		// grow.
 		"max_parallelism": o.MaxParallelism,
-		// With chaining the address of an Impulse's state changes with the parallelism.
+		// With chaining, the address of an Impulse's state changes with the parallelism.
 		"operator_chaining": o.Chaining,
 	}
 	if !o.Batch {
@@ -69,10 +70,10 @@ func (o *Options) javaOptions(p *pipepb.Pipeline) map[string]any {
 	if interval := o.checkpointInterval(p); interval > 0 {
 		options["checkpointing_interval"] = interval.Milliseconds()
 		options["checkpoint_timeout_millis"] = o.CheckpointTimeout.Milliseconds()
-		// Without it the elements of the bundle that is open at a checkpoint are lost when
-		// the job is restored.
+		// Without it, the elements of a bundle that is open at a checkpoint are lost when the job
+		// is restored.
 		options["finish_bundle_before_checkpointing"] = true
-		// The last checkpoint stays when a job is cancelled or fails for good.
+		// Keep the last checkpoint when a job is cancelled or fails for good.
 		options["externalized_checkpoints_enabled"] = true
 		options["retain_externalized_checkpoints_on_cancellation"] = true
 	}
@@ -86,14 +87,14 @@ func (o *Options) javaOptions(p *pipepb.Pipeline) map[string]any {
 	return options
 }
 
-// notForWorkers are flags of the submission. The configuration of an environment may hold
-// variables of a worker's environment, which nobody should read in a web page.
+// notForWorkers reports whether an option is only for the submission. The configuration of an
+// environment may hold variables for a worker, and those must not appear in a web page.
 func notForWorkers(name string) bool {
 	return name == "environment_config" || name == "endpoint" || ownFlags[name]
 }
 
-// sdkOptions are what beam.PipelineOptions holds, the program's flags included, as in the
-// SDK's own runners.
+// sdkOptions returns the content of beam.PipelineOptions, including the program's flags, as the
+// SDK's own runners do.
 func sdkOptions() (map[string]any, error) {
 	hooks.SerializeHooksToOptions()
 	beam.PipelineOptions.LoadOptionsFromFlags(nil)

@@ -13,28 +13,31 @@ import (
 	"time"
 )
 
-// cancelPoll is the time between two looks at a job that is being cancelled.
+// cancelPoll is the time between two requests for the state of a job that is being cancelled.
 const cancelPoll = 200 * time.Millisecond
 
-// restTimeout bounds a call of Flink's REST API, which only tells how the job gets on.
+// restTimeout bounds a call of Flink's REST API. Such a call only reports the progress of the
+// job.
 const restTimeout = 5 * time.Second
 
-// restAPI is Flink's REST API, which knows more of a running job than Beam's job server.
+// restAPI is a client of Flink's REST API, which knows more about a running job than Beam's job
+// server.
 type restAPI struct {
 	base   string           // http://HOST:PORT
-	before map[string]int64 // jobs of the same name that were there before
+	before map[string]int64 // jobs with the same name that existed before
 	job    string           // Flink's id of the job, once it is known
 }
 
-// flinkJob is what the REST API tells of a job.
+// flinkJob is what the REST API reports about a job.
 type flinkJob struct {
 	State     string
-	Records   int64 // that steps have read from others
+	Records   int64 // records that steps have read from other steps
 	Completed int64 // checkpoints
 	Failed    int64 // checkpoints
-	// Counters are the pipeline's own, of the attempt that runs, as NAMESPACE_NAME.
+	// Counters are the counters of the pipeline in the running attempt, by NAMESPACE_NAME.
 	Counters map[string]int64
-	// Failure is the trace of the last failure, and FailedAt its time in milliseconds.
+	// Failure is the trace of the last failure, and FailedAt its time, in ms since the Unix
+	// epoch.
 	Failure  string
 	FailedAt int64
 }
@@ -61,7 +64,7 @@ func (r *restAPI) call(ctx context.Context, method, path string, status int, int
 	return json.NewDecoder(io.LimitReader(response.Body, 64<<20)).Decode(into)
 }
 
-// jobs are the cluster's jobs of a name, and when they started.
+// jobs returns the jobs of the cluster with a name, and when they started.
 func (r *restAPI) jobs(ctx context.Context, name string) (map[string]int64, error) {
 	var overview struct {
 		Jobs []struct {
@@ -82,7 +85,7 @@ func (r *restAPI) jobs(ctx context.Context, name string) (map[string]int64, erro
 	return found, nil
 }
 
-// find looks for the job of a name that was not there before.
+// find looks for a job with the name that did not exist before.
 func (r *restAPI) find(ctx context.Context, name string) error {
 	if r.job != "" {
 		return nil
@@ -93,7 +96,7 @@ func (r *restAPI) find(ctx context.Context, name string) error {
 	}
 	maps.DeleteFunc(jobs, func(id string, _ int64) bool { _, old := r.before[id]; return old })
 	if len(jobs) > 1 {
-		return fmt.Errorf("%d jobs called %s were submitted to %s at the same time, and this one is not known among them: give each job a name of its own", len(jobs), name, r.base)
+		return fmt.Errorf("%d jobs called %s were submitted to %s at the same time, and it is unknown which one is this job: give each job its own name", len(jobs), name, r.base)
 	}
 	for id := range jobs {
 		r.job = id
@@ -102,7 +105,7 @@ func (r *restAPI) find(ctx context.Context, name string) error {
 	return fmt.Errorf("no job %s at %s yet", name, r.base)
 }
 
-// await is find, which waits until the job is there.
+// await calls find until the job exists.
 func (r *restAPI) await(ctx context.Context, name string) error {
 	for {
 		err := r.find(ctx, name)
@@ -117,7 +120,7 @@ func (r *restAPI) await(ctx context.Context, name string) error {
 	}
 }
 
-// cancel cancels the job, and waits until Flink has done so.
+// cancel cancels the job and waits until Flink has cancelled it.
 func (r *restAPI) cancel(ctx context.Context) error {
 	if err := r.call(ctx, http.MethodPatch, "/jobs/"+r.job+"?mode=cancel", http.StatusAccepted, new(struct{})); err != nil {
 		return err
@@ -141,7 +144,7 @@ func (r *restAPI) cancel(ctx context.Context) error {
 	}
 }
 
-// look asks how the job gets on.
+// look requests the progress of the job.
 func (r *restAPI) look(ctx context.Context) (flinkJob, error) {
 	var job struct {
 		State    string `json:"state"`
@@ -168,7 +171,7 @@ func (r *restAPI) look(ctx context.Context) (flinkJob, error) {
 			Failed    int64 `json:"failed"`
 		} `json:"counts"`
 	}
-	if err := r.get(ctx, "/jobs/"+r.job+"/checkpoints", &checkpoints); err == nil { // 404 for a job without
+	if err := r.get(ctx, "/jobs/"+r.job+"/checkpoints", &checkpoints); err == nil { // 404 for a job without checkpoints
 		found.Completed, found.Failed = checkpoints.Counts.Completed, checkpoints.Counts.Failed
 	}
 	var exceptions struct {
@@ -190,14 +193,15 @@ func (r *restAPI) look(ctx context.Context) (flinkJob, error) {
 	return found, nil
 }
 
-// userMetric is the name of a metric of a user on an operator. Flink's own have no
-// underscore, and those of Beam name a transform and end as systemMetric does.
+// userMetric matches the names of a user's metrics on an operator. Flink's own metrics have no
+// underscore. Beam's own metrics begin with a transform and end as systemMetric does.
 var (
 	userMetric   = regexp.MustCompile(`^\[\d+\].*\.(\w+_\w+)$`)
 	systemMetric = regexp.MustCompile(`_metric_\w+_v\d+$`)
 )
 
-// urlLimit bounds the names in a URL: Flink takes a request line of 4,096 bytes.
+// urlLimit bounds the names in a URL, in bytes, because Flink accepts request lines of up to
+// 4,096 bytes.
 const urlLimit = 3000
 
 // count adds the counters of a vertex to counters.
@@ -223,7 +227,7 @@ func (r *restAPI) count(ctx context.Context, vertex string, counters map[string]
 		}
 		var sums []struct {
 			ID  string   `json:"id"`
-			Sum *float64 `json:"sum"` // nil for a distribution, which is no number
+			Sum *float64 `json:"sum"` // nil for a distribution, which is not a number
 		}
 		if err := r.get(ctx, path+"?agg=sum&get="+strings.Join(names[:n], ","), &sums); err != nil {
 			return err

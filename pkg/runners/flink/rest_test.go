@@ -161,7 +161,7 @@ func TestCancelWaitsForTheJob(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	time.AfterFunc(time.Second, func() { f.submitted.Store(true) })
-	if err := w.cancel(ctx); !errors.Is(err, context.Canceled) || strings.Contains(err.Error(), "may go on") || f.cancelled.Load() != 1 {
+	if err := w.cancel(ctx); !errors.Is(err, context.Canceled) || strings.Contains(err.Error(), "may still run") || f.cancelled.Load() != 1 {
 		t.Errorf("%d cancellations, %v", f.cancelled.Load(), err)
 	}
 }

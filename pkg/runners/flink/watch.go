@@ -18,16 +18,17 @@ import (
 )
 
 const (
-	// progressInterval is the time between two lines on how the job gets on.
+	// progressInterval is the time between two lines of progress.
 	progressInterval = 5 * time.Second
-	// cancelTimeout bounds the request to cancel a job. A job that was just submitted may
-	// take some seconds to be on the cluster.
+	// cancelTimeout bounds the request to cancel a job. A job that was just submitted may need
+	// some seconds to reach the cluster.
 	cancelTimeout = 20 * time.Second
-	// reasonTimeout is how long a failed job may take to say why.
+	// reasonTimeout is how long to wait for the reason after a job has failed.
 	reasonTimeout = 10 * time.Second
-	// countersShown bounds a line of progress. The result of the job has all counters.
+	// countersShown bounds the counters in a line of progress. The result of the job has all
+	// counters.
 	countersShown = 8
-	// records is the name of the cluster's count of the elements that steps have read.
+	// records is the name for the cluster's count of elements that steps have read.
 	records = "records"
 )
 
@@ -37,10 +38,10 @@ type result struct {
 	metrics metrics.Results
 }
 
-// Metrics is beam.PipelineResult's. It is empty for a job that Run did not wait for.
+// Metrics implements beam.PipelineResult. It is empty if Run did not wait for the job.
 func (r *result) Metrics() metrics.Results { return r.metrics }
 
-// JobID is beam.PipelineResult's: the job server's id of the job.
+// JobID implements beam.PipelineResult. It is the job server's id of the job.
 func (r *result) JobID() string { return r.id }
 
 // watch follows a job to its end.
@@ -48,15 +49,15 @@ type watch struct {
 	client   jobpb.JobServiceClient
 	id, name string
 	pipeline *pipepb.Pipeline
-	progress io.Writer // nil for none
+	progress io.Writer // nil if no progress is shown
 	rest     *restAPI  // nil if the cluster is not known
 
 	state    string
-	errors   []string // messages of the job server
-	failedAt int64    // the last failure that was shown
+	errors   []string // error messages of the job server
+	failedAt int64    // the time of the last failure that was shown
 	last     string   // the last line of progress
 	counted  map[string]int64
-	at       time.Time // of counted
+	at       time.Time // the time of counted
 }
 
 // wait waits for the end of the job.
@@ -76,7 +77,7 @@ func (o *Options) wait(ctx context.Context, client jobpb.JobServiceClient, id st
 	return r, err
 }
 
-// follow reads what the job server says until the job has ended.
+// follow reads the messages of the job server until the job has ended.
 func (w *watch) follow(ctx context.Context) error {
 	streaming, stop := context.WithCancel(ctx)
 	defer stop()
@@ -85,7 +86,7 @@ func (w *watch) follow(ctx context.Context) error {
 	case err != nil && ctx.Err() != nil:
 		return w.cancel(ctx)
 	case err != nil:
-		return fmt.Errorf("job %s runs, but the job server does not tell how: %w", w.id, err)
+		return fmt.Errorf("job %s runs, but the job server sends no messages about it: %w", w.id, err)
 	}
 	type message struct {
 		*jobpb.JobMessagesResponse
@@ -108,7 +109,7 @@ func (w *watch) follow(ctx context.Context) error {
 	}()
 	tick := time.NewTicker(progressInterval)
 	defer tick.Stop()
-	var noReason <-chan time.Time // runs once the job has failed without a word
+	var noReason <-chan time.Time // starts when the job has failed without a message
 	for {
 		select {
 		case <-ctx.Done():
@@ -124,7 +125,7 @@ func (w *watch) follow(ctx context.Context) error {
 			case errors.Is(m.err, io.EOF) && w.state == jobpb.JobState_FAILED.String():
 				return failed(w.id, w.errors)
 			case m.err != nil:
-				return fmt.Errorf("the job server no longer tells how job %s gets on, which may go on without it: %w", w.id, m.err)
+				return fmt.Errorf("the job server no longer reports on job %s, which may still run: %w", w.id, m.err)
 			}
 			ended, err := w.take(m.JobMessagesResponse)
 			if ended || err != nil {
@@ -137,7 +138,7 @@ func (w *watch) follow(ctx context.Context) error {
 	}
 }
 
-// take handles what the job server says, and tells whether the job has ended.
+// take handles a message of the job server, and reports whether the job has ended.
 func (w *watch) take(m *jobpb.JobMessagesResponse) (ended bool, err error) {
 	if text := m.GetMessageResponse(); text.GetImportance() >= jobpb.JobMessage_JOB_MESSAGE_ERROR {
 		w.errors = append(w.errors, text.GetMessageText())
@@ -161,12 +162,12 @@ func (w *watch) take(m *jobpb.JobMessagesResponse) (ended bool, err error) {
 	return false, nil
 }
 
-// cancel cancels the job, since nobody waits for it any more. Beam's job server forgets a
-// job that it is asked to cancel, but leaves it on a cluster of its own, so that the
+// cancel cancels the job, because nobody waits for it any more. When Beam's job server is asked
+// to cancel a job, it forgets the job but leaves it running on an external cluster. So the
 // cluster is asked, too, if it is known.
 func (w *watch) cancel(ctx context.Context) error {
 	reason := context.Cause(ctx)
-	// The job server is asked although the cluster does not answer in time.
+	// Ask the job server even if the cluster does not answer in time.
 	ctx = context.WithoutCancel(ctx)
 	rpcCtx, stop := context.WithTimeout(ctx, 2*cancelTimeout)
 	defer stop()
@@ -183,7 +184,7 @@ func (w *watch) cancel(ctx context.Context) error {
 	}
 	switch {
 	case err != nil:
-		return fmt.Errorf("%w; job %s could not be cancelled and may go on: %w", reason, w.id, err)
+		return fmt.Errorf("%w; job %s could not be cancelled and may still run: %w", reason, w.id, err)
 	case w.rest == nil:
 		return fmt.Errorf("%w; the job server was asked to cancel job %s, which it only does on an embedded cluster: with another one cancel the job in Flink's web page, or give --flink_master", reason, w.id)
 	}
@@ -198,7 +199,7 @@ func (w *watch) metrics(ctx context.Context) (*metrics.Results, error) {
 	}
 	infos := response.GetMetrics()
 	for _, i := range slices.Concat(infos.GetAttempted(), infos.GetCommitted()) {
-		// The ids are those that stableIDs gave. A user knows the names.
+		// The ids are those of stableIDs, but a user knows the names.
 		if id, ok := i.GetLabels()["PTRANSFORM"]; ok {
 			i.Labels["PTRANSFORM"] = strings.TrimPrefix(id, transformPrefix)
 		}
@@ -206,7 +207,7 @@ func (w *watch) metrics(ctx context.Context) (*metrics.Results, error) {
 	return metricsx.FromMonitoringInfos(w.pipeline, infos.GetAttempted(), infos.GetCommitted()), nil
 }
 
-// report writes a line on how the job gets on, if something has changed since the last.
+// report writes a line of progress if something has changed since the last line.
 func (w *watch) report(ctx context.Context) {
 	if w.progress == nil {
 		return
@@ -234,7 +235,7 @@ func (w *watch) report(ctx context.Context) {
 	w.counted, w.at = counts, now
 }
 
-// look asks the cluster, if it is known.
+// look requests the progress from the cluster, if the cluster is known.
 func (w *watch) look(ctx context.Context) (flinkJob, bool) {
 	if w.rest == nil {
 		return flinkJob{}, false
@@ -246,7 +247,7 @@ func (w *watch) look(ctx context.Context) (flinkJob, bool) {
 	return job, err == nil
 }
 
-// restarted tells of a failure after which Flink starts the job again.
+// restarted reports a failure after which Flink restarts the job.
 func (w *watch) restarted(trace string) {
 	step, reason := explain(trace)
 	if step != "" {
@@ -255,11 +256,11 @@ func (w *watch) restarted(trace string) {
 	w.line("a bundle failed, Flink starts it again: " + reason)
 }
 
-// describe are the counts, with the rates of those that grow.
+// describe formats the counts, with the rates of those that have grown.
 func describe(counts, before map[string]int64, since time.Duration) string {
 	var b strings.Builder
 	names := slices.Sorted(maps.Keys(counts))
-	if i, ok := slices.BinarySearch(names, records); ok { // first, so that it is always shown
+	if i, ok := slices.BinarySearch(names, records); ok { // first, so that it is never cut off
 		names = slices.Insert(slices.Delete(names, i, i+1), 0, records)
 	}
 	for i, name := range names {
@@ -275,12 +276,12 @@ func describe(counts, before map[string]int64, since time.Duration) string {
 	return b.String()
 }
 
-// oneLine is [printable] with spaces in place of line breaks and tabs.
+// oneLine makes foreign text fit for one line of a terminal.
 func oneLine(text string) string {
 	return strings.Join(strings.FieldsFunc(printable(text), func(r rune) bool { return r == '\n' || r == '\t' }), " ")
 }
 
-// line writes a line of progress, unless it says what the last one said.
+// line writes a line of progress, unless it is equal to the last one.
 func (w *watch) line(text string) {
 	if w.progress == nil || text == w.last {
 		return

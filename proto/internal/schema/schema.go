@@ -1,21 +1,21 @@
-// Package schema holds .proto files to the rules by which they may change.
+// Package schema checks that .proto files change only in allowed ways.
 //
 // It is for the tests of the packages of generated code beside it.
 //
 // # Behaviour
 //
-// [Text] is a whole file to compare with, [Breaches] are the rules for any file,
-// [NotAdditive] compares a file with an older one, such as those of [Baselines].
-// Functions that list problems list them in order of the file, none if all is well.
+// [Text] describes a whole file, for comparison. [Breaches] checks the rules for any file.
+// [NotAdditive] compares a file with an older version, such as one of [Baselines]. Functions that
+// list problems do so in the order of the file, and list nothing if all is well.
 //
 // # Limits
 //
-// Services, extensions and options are not looked at: no file has any.
+// Services, extensions and options are ignored, because no file has any.
 //
-// # Differences
+// # Differences from buf breaking
 //
-// buf breaking knows more rules and compares with the last release alone. NotAdditive
-// needs no tool, compares with every baseline, and takes no rename.
+// buf breaking knows more rules, but compares only with the last release. NotAdditive needs no
+// tool, compares with every baseline, and does not accept renames.
 package schema
 
 import (
@@ -30,8 +30,8 @@ import (
 	"google.golang.org/protobuf/types/descriptorpb"
 )
 
-// Text is all of file that its encodings depend on: a line for each field, enum value and
-// reservation, in order of the file. Names are below its package.
+// Text returns everything on which the encodings of file depend: a line for each field, enum
+// value and reservation, in the order of the file. Names are without the package.
 func Text(file protoreflect.FileDescriptor) string {
 	var out strings.Builder
 	options, _ := file.Options().(*descriptorpb.FileOptions)
@@ -96,15 +96,15 @@ func Text(file protoreflect.FileDescriptor) string {
 	return out.String()
 }
 
-// Golden blobs are frozen and hold these numbers as unknown, so no field or enum
-// value may ever get one.
+// The field numbers that golden blobs hold as unknown fields. No field or enum value may ever get
+// one of them, because the blobs are frozen.
 const (
 	goldenFirst, goldenLast = 500, 599
 	goldenUnknown           = 99
 )
 
-// Breaches lists where file breaks a rule that holds for whatever it will learn. Of
-// maps, which generated code writes in any order, there are exactly those named.
+// Breaches lists where file breaks a rule that holds for every version of it. maps are the only
+// map fields that file may have, because generated code writes maps in any order.
 func Breaches(file protoreflect.FileDescriptor, maps ...protoreflect.FullName) (breaches []string) {
 	var found []protoreflect.FullName
 	enums := func(all protoreflect.EnumDescriptors) {
@@ -145,9 +145,8 @@ func Breaches(file protoreflect.FileDescriptor, maps ...protoreflect.FullName) (
 	return breaches
 }
 
-// NotAdditive lists what keeps now from reading, unchanged in number, type and
-// name, everything that old defines. A field or enum value may go only where its
-// number and its name are reserved.
+// NotAdditive lists what now no longer reads as old defined it, with the same number, type and
+// name. A field or enum value may be removed only if its number and its name are reserved.
 func NotAdditive(old, now protoreflect.FileDescriptor) (problems []string) {
 	report := func(format string, args ...any) { problems = append(problems, fmt.Sprintf(format, args...)) }
 	if old.Package() != now.Package() {
@@ -207,7 +206,7 @@ func NotAdditive(old, now protoreflect.FileDescriptor) (problems []string) {
 	return problems
 }
 
-// wireShape is all of a field that its encodings, binary and JSON, depend on.
+// wireShape returns everything of a field on which its binary and JSON encodings depend.
 func wireShape(fd protoreflect.FieldDescriptor) string {
 	parts := []string{string(fd.Name()), fd.JSONName(), fd.Cardinality().String(), fd.Kind().String()}
 	switch {
@@ -231,8 +230,8 @@ func wireShape(fd protoreflect.FieldDescriptor) string {
 	return strings.Join(parts, " ")
 }
 
-// Baselines are the versions of the file of that path in the descriptor sets of fsys, by
-// the name of the set. A set from before the file is not among them.
+// Baselines returns the versions of the file with that path in the descriptor sets of fsys, by
+// the name of the set. Sets from before the file existed are left out.
 func Baselines(fsys fs.FS, path string) (map[string]protoreflect.FileDescriptor, error) {
 	names, err := fs.Glob(fsys, "*.binpb")
 	if err != nil {

@@ -1,4 +1,5 @@
-// Package graphtest holds a pipeline to the fingerprint that a running job knows it by.
+// Package graphtest tests that a pipeline still has the fingerprint that a running job knows it
+// by.
 //
 //	var addFrozen = flag.Bool("add-frozen", false, "freeze what is new")
 //
@@ -10,20 +11,19 @@
 //
 // # Behaviour
 //
-// [Frozen] compares the pipeline with the file, and says of each difference what a runner
-// would do. It writes the file where there is none, and writes it anew where everything
-// that is different is safe, or nothing is but the form of the file, such as one of an
-// older version. It only writes when it is told to.
+// [Frozen] compares the pipeline with the file, and says for each difference what a runner would
+// do. If it is told to add, it writes a missing file, and rewrites a file if all differences are
+// safe, or if only the form of the file differs, such as that of an older version.
 //
 // # Limits
 //
-// One file is for one pipeline: in a pipeline of several, what is constructed first gives
-// numbers to what comes after it.
+// Freeze each pipeline in its own file. If several are built into one graph, what is constructed
+// first gives numbers to what comes after it.
 //
-// # Differences
+// # Differences from compat check
 //
-// Unlike beamagents compat check, it also fails for what is safe, so that the file is
-// always that of the code beside it.
+// Unlike the command beamagents compat check, it also fails for safe differences, so that the
+// file is always that of the code beside it.
 package graphtest
 
 import (
@@ -41,8 +41,8 @@ import (
 	"github.com/beamagents/beamagents-go/pkg/compat/graph"
 )
 
-// Frozen fails t where the fingerprint of p is not that in file. With add, a file that is
-// missing, or differs in what is safe alone, is written, and its folder where need be.
+// Frozen fails the test if the fingerprint of p is not the one in file. With add it writes a file
+// that is missing or has only safe differences, and creates its folder.
 func Frozen(t testing.TB, file string, p *beam.Pipeline, add bool) {
 	t.Helper()
 	now, err := graph.Fingerprint(p)

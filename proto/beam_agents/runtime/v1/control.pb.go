@@ -25,51 +25,53 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// KeyControl is what the runtime must know of a key at every activation, in one cell,
-// so that one read is enough. It is versioned: it may change its shape, with a
+// KeyControl is what the runtime needs to know of a key at every activation. It is in one
+// cell, so that one read is enough. It is versioned: its shape may change, with a
 // migration step.
 type KeyControl struct {
 	state              protoimpl.MessageState `protogen:"open.v1"`
 	StateSchemaVersion uint32                 `protobuf:"varint,1,opt,name=state_schema_version,json=stateSchemaVersion,proto3" json:"state_schema_version,omitempty"`
-	// Of the next fresh activation. It never goes back, so that ids are never used twice.
+	// The number of the next fresh activation. It never decreases, so that ids are unique.
 	Seq int64 `protobuf:"varint,2,opt,name=seq,proto3" json:"seq,omitempty"`
-	// The suspended activation, if there is one. It has a version stamp of its own and is
-	// migrated when it is used; a migration of KeyControl leaves it alone.
+	// The suspended activation, if there is one. It has its own version stamp and is
+	// migrated when it is used; a migration of KeyControl does not change it.
 	Continuation *v1.Continuation `protobuf:"bytes,3,opt,name=continuation,proto3" json:"continuation,omitempty"`
 	// The intents that the suspended activation waits for, in the order of their staging.
 	Pending []*v1.ToolIntent `protobuf:"bytes,4,rep,name=pending,proto3" json:"pending,omitempty"`
 	// The latest ids of intents that expired and were reported to the agent, until the
 	// suspension ends.
 	ExpiredIntentIds []string `protobuf:"bytes,5,rep,name=expired_intent_ids,json=expiredIntentIds,proto3" json:"expired_intent_ids,omitempty"`
-	// The event time, in ms, at which a key that stays idle is cleared. It only grows, until
-	// the key is cleared: then it is 0 again. It is 0, too, if keys are never cleared.
+	// The event time, in ms, at which a key that stays idle is cleared. It only increases,
+	// and is reset to 0 when the key is cleared. It stays 0 if keys are never cleared.
 	TtlMarkMs int64 `protobuf:"varint,6,opt,name=ttl_mark_ms,json=ttlMarkMs,proto3" json:"ttl_mark_ms,omitempty"`
 	// The arrival number of the next deferred event.
 	NextArrival int64 `protobuf:"varint,7,opt,name=next_arrival,json=nextArrival,proto3" json:"next_arrival,omitempty"`
-	// What the cell `deferred` holds, so that its bounds are checked without reading it.
+	// The number and the size of the events in the cell `deferred`, so that the bounds can be
+	// checked without reading the cell.
 	DeferredCount uint32 `protobuf:"varint,8,opt,name=deferred_count,json=deferredCount,proto3" json:"deferred_count,omitempty"`
 	DeferredBytes int64  `protobuf:"varint,9,opt,name=deferred_bytes,json=deferredBytes,proto3" json:"deferred_bytes,omitempty"`
 	// The event time, in ms, at which the suspended activation was first started.
 	StartedMs int64 `protobuf:"varint,10,opt,name=started_ms,json=startedMs,proto3" json:"started_ms,omitempty"`
-	// The event time, in ms, for which the TTL timer is set; 0 if it is not.
+	// The event time, in ms, to which the TTL timer is set; 0 if it is not set.
 	TtlArmedMs int64 `protobuf:"varint,11,opt,name=ttl_armed_ms,json=ttlArmedMs,proto3" json:"ttl_armed_ms,omitempty"`
 	// The version of the snapshot in the continuation, which the agent migrates itself.
 	SnapshotVersion uint32 `protobuf:"varint,12,opt,name=snapshot_version,json=snapshotVersion,proto3" json:"snapshot_version,omitempty"`
-	// The latest event ids since the key was last cleared, the oldest first, so that an
-	// event that is delivered again is recognized. Of each the first 8 bytes of its sha256,
-	// as a little-endian number: so they are on the wire as they are in the hash.
+	// The latest event ids since the key was last cleared, oldest first, so that an event
+	// that is delivered again is recognized. Each id is the first 8 bytes of its sha256 as a
+	// little-endian number, so the bytes on the wire are those of the hash.
 	RecentEventIds []uint64 `protobuf:"fixed64,13,rep,packed,name=recent_event_ids,json=recentEventIds,proto3" json:"recent_event_ids,omitempty"`
 	// The hour whose activations are counted: event time, in hours since 1970.
 	Hour              int64  `protobuf:"varint,14,opt,name=hour,proto3" json:"hour,omitempty"`
 	ActivationsInHour uint32 `protobuf:"varint,15,opt,name=activations_in_hour,json=activationsInHour,proto3" json:"activations_in_hour,omitempty"`
-	// How many timeouts and expiries the suspended activation had without an event or an
-	// answer in between.
+	// How many timeouts and expiries in a row the suspended activation had, without an event
+	// or an answer in between.
 	TimeoutsInRow uint32 `protobuf:"varint,16,opt,name=timeouts_in_row,json=timeoutsInRow,proto3" json:"timeouts_in_row,omitempty"`
-	// Ids of those pending intents that escalate an approval. An answer to one answers the
-	// approval that it stands for.
+	// The ids of the pending intents that escalate an approval. An answer to such an intent
+	// answers that approval.
 	EscalationIds []string `protobuf:"bytes,17,rep,name=escalation_ids,json=escalationIds,proto3" json:"escalation_ids,omitempty"`
-	// The event time, in ms, at which the last suspension ended, while events that it
-	// deferred are left; otherwise 0. They run at this time, or at their own if that is later.
+	// The event time, in ms, at which the last suspension ended, as long as events that it
+	// deferred have not run; otherwise 0. Such an event runs at this time, or at its own time
+	// if that is later.
 	DrainNowMs    int64 `protobuf:"varint,18,opt,name=drain_now_ms,json=drainNowMs,proto3" json:"drain_now_ms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -231,11 +233,11 @@ func (x *KeyControl) GetDrainNowMs() int64 {
 	return 0
 }
 
-// DeferredEvent is an event that arrived during a suspension and waits for its end. It
-// only ever gains fields.
+// DeferredEvent is an event that arrived during a suspension and waits for its end. This
+// message is not versioned: it only gets new fields.
 type DeferredEvent struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Its place in the order of arrival, unique for the key.
+	// The position of the event in the order of arrival, unique for the key.
 	Arrival       int64             `protobuf:"varint,1,opt,name=arrival,proto3" json:"arrival,omitempty"`
 	Envelope      *v1.AgentEnvelope `protobuf:"bytes,2,opt,name=envelope,proto3" json:"envelope,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -287,28 +289,28 @@ func (x *DeferredEvent) GetEnvelope() *v1.AgentEnvelope {
 }
 
 // StoredResponse is the answer to a model call, as an entry of the replay cache holds it
-// in its field response. It only ever gains fields.
+// in its field response. This message is not versioned: it only gets new fields.
 type StoredResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The status of the HTTP response; 0 for a call that was not made over HTTP.
 	Status uint32 `protobuf:"varint,1,opt,name=status,proto3" json:"status,omitempty"`
-	// Those of its headers that say what the body is, and the provider's request id. No
-	// other header is stored.
+	// The headers that describe the body, and the provider's request id. Other headers are
+	// not stored.
 	Headers []*StoredHeader `protobuf:"bytes,2,rep,name=headers,proto3" json:"headers,omitempty"`
-	// What the agent was given. If deflated, it is compressed (RFC 1951). If sealed, that was
-	// then put through the method SealResponse of the agent.
+	// The body that the agent got. If deflated is set, it is compressed (RFC 1951). If sealed
+	// is set, the agent's method SealResponse has then encrypted it.
 	Body     []byte `protobuf:"bytes,3,opt,name=body,proto3" json:"body,omitempty"`
 	Deflated bool   `protobuf:"varint,4,opt,name=deflated,proto3" json:"deflated,omitempty"`
 	Sealed   bool   `protobuf:"varint,5,opt,name=sealed,proto3" json:"sealed,omitempty"`
-	// The length of the body before both.
+	// The length of the body before it was compressed and sealed.
 	BodyBytes int64 `protobuf:"varint,6,opt,name=body_bytes,json=bodyBytes,proto3" json:"body_bytes,omitempty"`
 	// The number of the activation that made the call.
 	Seq int64 `protobuf:"varint,7,opt,name=seq,proto3" json:"seq,omitempty"`
-	// What the request was made of, so that a request that differs can be explained: a hash
-	// of each part. At most 64.
+	// The parts of the request, at most 64, each with a hash, so that the difference to
+	// another request can be explained.
 	Request []*RequestPart `protobuf:"bytes,8,rep,name=request,proto3" json:"request,omitempty"`
-	// What the response says of itself, if it is of an API that is known. It is read before
-	// RedactResponse and SealResponse, and is stored in clear.
+	// What the response says about its model and tokens, if its API is known. It is read
+	// before RedactResponse and SealResponse run, and is not encrypted.
 	Usage         *StoredUsage `protobuf:"bytes,9,opt,name=usage,proto3" json:"usage,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -413,7 +415,8 @@ type StoredUsage struct {
 	ResponseModel string                 `protobuf:"bytes,2,opt,name=response_model,json=responseModel,proto3" json:"response_model,omitempty"`
 	ResponseId    string                 `protobuf:"bytes,3,opt,name=response_id,json=responseId,proto3" json:"response_id,omitempty"`
 	FinishReasons []string               `protobuf:"bytes,4,rep,name=finish_reasons,json=finishReasons,proto3" json:"finish_reasons,omitempty"`
-	// The response tells its tokens. Input tokens include those of the provider's cache.
+	// Whether the response has token counts. Input tokens include those of the provider's
+	// cache.
 	Known                    bool  `protobuf:"varint,5,opt,name=known,proto3" json:"known,omitempty"`
 	InputTokens              int64 `protobuf:"varint,6,opt,name=input_tokens,json=inputTokens,proto3" json:"input_tokens,omitempty"`
 	OutputTokens             int64 `protobuf:"varint,7,opt,name=output_tokens,json=outputTokens,proto3" json:"output_tokens,omitempty"`

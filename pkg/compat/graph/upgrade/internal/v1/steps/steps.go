@@ -1,5 +1,5 @@
-// Package steps has the DoFns of the first version of a job, of which the second version
-// has others under the same names.
+// Package steps has the DoFns of the first version of a job. The second version has different
+// DoFns with the same names.
 package steps
 
 import (

@@ -1,5 +1,5 @@
-// Package steps has the DoFns of the second version of a job, under the names that those
-// of the first version have.
+// Package steps has the DoFns of the second version of a job, with the names of those of the
+// first version.
 package steps
 
 import (
