@@ -35,6 +35,7 @@ var house = []folder{
 	{"internal/racedetector", false},
 	{"internal/prismtest", true},
 	{"internal/tail", true},
+	{"internal/terminaltext", false},
 	{"internal/flinktest", false},
 	{"pkg/canonjson", false},
 	{"internal/messagejson", false},
