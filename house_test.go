@@ -48,6 +48,7 @@ var house = []folder{
 	{"pkg/deadletter", false},
 	{"pkg/events", false},
 	{"pkg/agent", false},
+	{"internal/modelagent", false},
 	{"pkg/adapter", false},
 	{"pkg/activation", false},
 	{"pkg/agenttest", false},
