@@ -203,6 +203,17 @@ func (r REST) Parallelisms(ctx context.Context, id string) (map[string]int, erro
 	return all, err
 }
 
+// Options returns the pipeline options of a job, as Flink's web page shows them.
+func (r REST) Options(ctx context.Context, id string) (map[string]string, error) {
+	var answer struct {
+		Config struct {
+			Options map[string]string `json:"user-config"`
+		} `json:"execution-config"`
+	}
+	err := r.do(ctx, http.MethodGet, "/jobs/"+id+"/config", nil, &answer)
+	return answer.Config.Options, err
+}
+
 // StopWithSavepoint ends a job with a savepoint and returns the path of the savepoint. The
 // savepoint contains pending timers.
 func (r REST) StopWithSavepoint(ctx context.Context, id string) (string, error) {

@@ -209,6 +209,8 @@ func (o *Options) extra() (map[string]any, error) {
 			return nil, fmt.Errorf("--flink_option=%q is not valid: give name=value, where the name is that of the Java getter in lower case, such as state_backend=rocksdb", name)
 		case flagOf[name] != "":
 			return nil, fmt.Errorf("--flink_option=%s is set by %s: use that", name, flagOf[name])
+		case name == submissionOption:
+			return nil, fmt.Errorf("--flink_option=%s is not valid: the runner sends this option itself, with another value for each job", name)
 		case looksSecret(name, text):
 			return nil, fmt.Errorf("--flink_option=%s looks like a secret, and Flink shows every option in its web page: let the worker read it from its environment or from a file", name)
 		case twice && first != text:

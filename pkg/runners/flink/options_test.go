@@ -101,6 +101,7 @@ func TestRefusedOptions(t *testing.T) {
 		"option in camel case":          {func(o *Options) { o.Extra = []string{"stateBackend=x"} }, "give name=value"},
 		"option with a flag":            {func(o *Options) { o.Extra = []string{"checkpointing_interval=5"} }, "use that"},
 		"option twice":                  {func(o *Options) { o.Extra = []string{"state_backend=a", "state_backend=b"} }, "given twice"},
+		"option of the runner":          {func(o *Options) { o.Extra = []string{"beamagents_submission=a"} }, "the runner sends this option itself"},
 		"secret option":                 {func(o *Options) { o.Extra = []string{"db_password=hunter"} }, "looks like a secret"},
 		"secret in a URL":               {func(o *Options) { o.Extra = []string{"state_backend_storage_path=s3://me:hunter@host/x"} }, "looks like a secret"},
 	} {
