@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// The kinds of Lint: what a runner accepts but later breaks.
+// The kinds of Lint: pipelines that one of the runners refuses, or accepts and then breaks.
 const (
 	// SideInput: a transform without cells and timers has a side input.
 	SideInput Kind = "side_input"
@@ -30,8 +30,9 @@ const (
 // LintKinds returns the kinds of Lint, in order.
 func LintKinds() []Kind { return kindsOf(lintRules) }
 
-// Lint returns the problems of a pipeline before any update, ordered by transform and kind: what
-// a runner accepts but breaks while the job runs or at the next update.
+// Lint returns what is wrong with a pipeline before any update, in order of transform and
+// kind. One of the runners refuses the pipeline, or breaks it while it runs or at the next
+// update.
 func Lint(f Fingerprint) []Finding {
 	l := linter{all: index(f), readers: readers(index(f))}
 	for _, name := range slices.Sorted(maps.Keys(l.all)) {

@@ -67,9 +67,9 @@ func (o *Options) check(p *pipepb.Pipeline) error {
 	endless, interval := unbounded(p), o.checkpointInterval(p)
 	switch {
 	case endless && o.Batch:
-		return errors.New("--flink_batch takes bounded sources only, and this pipeline has an unbounded one: leave out --flink_batch")
+		return errors.New("--flink_batch accepts only bounded sources, and this pipeline has an unbounded one: leave out --flink_batch")
 	case o.Savepoint != "" && interval == 0:
-		return errors.New("--flink_savepoint needs checkpoints, and a pipeline of bounded sources runs without: leave out --flink_savepoint, or give --flink_checkpoint_interval")
+		return errors.New("--flink_savepoint needs checkpoints, and a pipeline of bounded sources runs without them: leave out --flink_savepoint, or give --flink_checkpoint_interval")
 	}
 	transforms := p.GetComponents().GetTransforms()
 	for _, id := range slices.Sorted(maps.Keys(transforms)) {
@@ -86,10 +86,10 @@ func (o *Options) check(p *pipepb.Pipeline) error {
 		case kind != "":
 			return fmt.Errorf("step %s has the cell %s, which is %s, and Beam's Flink runner cannot store it (the first access fails the bundle, and with checkpoints the job starts again without end): use value or bag state", t.GetUniqueName(), cell, kind)
 		case len(payload.GetSideInputs()) > 0 && !o.Batch && interval > 0:
-			return fmt.Errorf("step %s has a side input, and in a streaming job with checkpoints each checkpoint of such a step fails on Flink and the job starts again without end: give what the side input holds to a step before it, which adds it to the elements, or run bounded sources", t.GetUniqueName())
+			return fmt.Errorf("step %s has a side input, and in a streaming job with checkpoints each checkpoint of such a step fails on Flink and the job starts again without end: add the data of the side input to the elements in an earlier step, or run bounded sources", t.GetUniqueName())
 		case !stateful(payload):
 		case len(payload.GetSideInputs()) > 0 && !o.Batch:
-			return fmt.Errorf("step %s has state or timers and a side input, and Flink loses such a step in streaming (it is not in the job at all, or no checkpoint completes): give what the side input holds to a step before it, which adds it to the elements, or run bounded sources with --flink_batch", t.GetUniqueName())
+			return fmt.Errorf("step %s has state or timers and a side input, and Flink cannot run such a step in streaming (the step is not in the job at all, or no checkpoint completes): add the data of the side input to the elements in an earlier step, or run bounded sources with --flink_batch", t.GetUniqueName())
 		case len(payload.GetTimerFamilySpecs()) == 0 || interval == 0 || !boundedInput(p, t, payload):
 		case endless:
 			return fmt.Errorf("step %s has timers and a bounded input beside an unbounded source, and with the checkpoints that the source needs Flink clears the step's state before the last timers of a bounded input: run the branch with the bounded input as a pipeline of its own, or flatten the input with an unbounded one", t.GetUniqueName())

@@ -151,11 +151,11 @@ func (o *Options) validate() error {
 	o.Parallelism = max(o.Parallelism, 0) // the SDK's flag uses -1 for the job server's default
 	switch {
 	case o.MaxParallelism < 1 || o.MaxParallelism > maxParallelismLimit:
-		return fmt.Errorf("--flink_max_parallelism=%d is not valid: Flink takes 1 to %d", o.MaxParallelism, maxParallelismLimit)
+		return fmt.Errorf("--flink_max_parallelism=%d is not valid: Flink accepts 1 to %d", o.MaxParallelism, maxParallelismLimit)
 	case o.Parallelism > o.MaxParallelism:
-		return fmt.Errorf("--parallelism=%d is above --flink_max_parallelism=%d: raise the latter, before the job's first start", o.Parallelism, o.MaxParallelism)
+		return fmt.Errorf("--parallelism=%d is above --flink_max_parallelism=%d: raise the latter before the first start of the job", o.Parallelism, o.MaxParallelism)
 	case o.AllowNonRestoredState && !o.AcceptLostState:
-		return errors.New("--flink_allow_non_restored_state drops the state of every step that was removed or renamed, and a renamed source is taken for one that has ended or starts again from its beginning: give --flink_accept_lost_state, too, if that is what you want")
+		return errors.New("--flink_allow_non_restored_state drops the state of every step that was removed or renamed, and a renamed source either counts as ended or starts again from its beginning: give --flink_accept_lost_state, too, if you accept that")
 	case o.AllowNonRestoredState && o.Savepoint == "":
 		return errors.New("--flink_allow_non_restored_state needs --flink_savepoint: it says what to do with a savepoint's state")
 	case o.Savepoint != "" && !address.MatchString(o.Master):

@@ -95,7 +95,7 @@ func TestRefusedOptions(t *testing.T) {
 		"negative interval":             {func(o *Options) { o.CheckpointInterval = -time.Second }, "--flink_checkpoint_interval=-1s is not valid"},
 		"part of a millisecond":         {func(o *Options) { o.BundleTime = time.Microsecond }, "whole milliseconds"},
 		"parallelism above the maximum": {func(o *Options) { o.Parallelism = 129 }, "raise the latter"},
-		"maximum above Flink's":         {func(o *Options) { o.MaxParallelism = 40000 }, "Flink takes 1 to 32768"},
+		"maximum above Flink's":         {func(o *Options) { o.MaxParallelism = 40000 }, "Flink accepts 1 to 32768"},
 		"batch and checkpoints":         {func(o *Options) { o.Batch, o.CheckpointInterval = true, time.Second }, "takes no checkpoints in batch mode"},
 		"option without value":          {func(o *Options) { o.Extra = []string{"state_backend"} }, "give name=value"},
 		"option in camel case":          {func(o *Options) { o.Extra = []string{"stateBackend=x"} }, "give name=value"},

@@ -55,7 +55,7 @@ var hazards = map[compat.Kind]hazard{
 	},
 }
 
-// Lint finds each of them, and its rules have what happened.
+// Lint finds each hazard, and its rules say what happened.
 func TestHazardsAreFound(t *testing.T) {
 	for kind, h := range hazards {
 		p, s := beam.NewPipelineWithRoot()

@@ -39,7 +39,7 @@ func TestMain(m *testing.M) {
 	os.Exit(flinktest.Main(m))
 }
 
-// Each case, on the cluster: what Flink does is what the table says.
+// TestUpgrades runs each case on the cluster. Flink does what the table says.
 func TestUpgrades(t *testing.T) {
 	all := upgradesWithDefaults()
 	for _, runner := range []compat.Runner{compat.Flink, compat.AgentsFlink} {
@@ -79,7 +79,7 @@ func TestUpgrades(t *testing.T) {
 	}
 }
 
-// Each hazard, on the cluster, with the stock runner.
+// TestHazards runs each hazard on the cluster with the stock runner.
 func TestHazards(t *testing.T) {
 	for kind, h := range hazards {
 		t.Run(string(kind), func(t *testing.T) {
@@ -122,7 +122,7 @@ func TestHazards(t *testing.T) {
 	}
 }
 
-// agents-flink refuses these hazards before it submits them.
+// TestRefusedHazards shows that agents-flink refuses these hazards and submits no job.
 func TestRefusedHazards(t *testing.T) {
 	for kind, h := range hazards {
 		if h.refusal == "" {
@@ -158,7 +158,7 @@ func (f *feed) advance(seconds int64) {
 	f.watermark = max(f.watermark, seconds)
 }
 
-// upgradesWithDefaults are the cases with what they leave out.
+// upgradesWithDefaults returns the cases with their defaults.
 func upgradesWithDefaults() map[string]upgrade {
 	all := map[string]upgrade{}
 	for name, c := range upgrades {
@@ -173,7 +173,7 @@ func upgradesWithDefaults() map[string]upgrade {
 	return all
 }
 
-// fired says that the timer of version 1 has fired in version 2.
+// fired reports whether the timer of version 1 has fired in version 2.
 func (c upgrade) fired(l *log) bool { return c.noTimers || l.get("fired Step a") == "agent" }
 
 func (c upgrade) commands(version int) []string {
@@ -199,7 +199,7 @@ type job struct {
 	rest flinktest.REST
 	name string
 	id   string
-	done chan error // its end, as the runner tells it
+	done chan error // what the runner returns when the job has ended
 	stop context.CancelFunc
 	// refusal is what the runner says if it is to refuse the job and not to submit it.
 	refusal string
@@ -228,10 +228,10 @@ func submit(ctx context.Context, platform compat.Platform, runner compat.Runner,
 	return j
 }
 
-// refused is how Flink refuses a savepoint.
+// refused matches the errors with which Flink refuses a savepoint.
 var refused = regexp.MustCompile(`Cannot map checkpoint/savepoint state|[Mm]ax(imum)? parallelism|Failed to rollback to checkpoint/savepoint`)
 
-// machine is what a machine that is too busy fails with, and no job.
+// machine matches failures of a machine that is too busy. The job is not their cause.
 var machine = regexp.MustCompile(`AskTimeoutException|Heartbeat of TaskManager|NoResourceAvailableException`)
 
 // await waits until ready, the end of the job, or its second failure.
@@ -283,7 +283,7 @@ func (j *job) await(ctx context.Context, limit time.Duration, ready func() bool)
 	}
 }
 
-// end ends a job, however it is.
+// end ends a job in any state.
 func (j *job) end() {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
@@ -384,7 +384,7 @@ func run(ctx context.Context, names []string, runner compat.Runner) (map[string]
 	return got, nil
 }
 
-// commands are those of all cases. Cases with the same commands get them once.
+// commands returns the commands of all cases. Cases with the same commands get them once.
 func commands(all map[string]upgrade, names []string, version int) (merged []string) {
 	given := map[string]bool{}
 	for _, name := range names {
