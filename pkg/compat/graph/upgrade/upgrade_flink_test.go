@@ -122,18 +122,26 @@ func TestHazards(t *testing.T) {
 	}
 }
 
-// TestRefusedHazards shows that agents-flink refuses these hazards and submits no job.
-func TestRefusedHazards(t *testing.T) {
+// TestRefusals shows that agents-flink refuses hazards and second versions of jobs, and
+// submits none of them.
+func TestRefusals(t *testing.T) {
+	refused := map[string]hazard{}
 	for kind, h := range hazards {
+		refused[string(kind)] = h
+	}
+	for name, c := range upgrades {
+		refused[name] = hazard{build: c.v2, refusal: c.refusal}
+	}
+	for name, h := range refused {
 		if h.refusal == "" {
 			continue
 		}
-		t.Run(string(kind), func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			name := fmt.Sprintf("%s-refused-%d", kind, time.Now().UnixMilli())
+			job := fmt.Sprintf("%s-refused-%d", strings.ReplaceAll(name, " ", "-"), time.Now().UnixMilli())
 			p, s := beam.NewPipelineWithRoot()
-			h.build(plan{feed: name, log: name}, s)
-			j := submit(t.Context(), compat.Platform{}, compat.AgentsFlink, name, "", p)
+			h.build(plan{feed: job, log: job}, s)
+			j := submit(t.Context(), compat.Platform{}, compat.AgentsFlink, job, "", p)
 			defer j.end()
 			j.refusal = h.refusal
 			got, detail, err := j.await(t.Context(), startLimit, func() bool { return false })
