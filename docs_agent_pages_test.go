@@ -98,6 +98,34 @@ import "context"
 
 func model(_ context.Context, prompt string) (string, error) { return "about " + prompt, nil }
 `,
+		"agents/refunds/main_test.go": `package main
+
+import (
+	"os"
+	"strings"
+	"testing"
+)
+
+func TestProgram(t *testing.T) {
+	main()
+	outputs, err := os.ReadFile("out/outputs.jsonl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := "{\"key\":\"ann\",\"value\":\"__hitl_timeout__\"}\n{\"key\":\"bob\",\"value\":\"__hitl_timeout__\"}\n"; string(outputs) != want {
+		t.Errorf("outputs\n%s", outputs)
+	}
+	intents, err := os.ReadFile("out/intents.jsonl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	call, approval, _ := strings.Cut(string(intents), "\n")
+	if !strings.Contains(call, "\"kind\":\"TOOL\"") || !strings.Contains(call, "\"key\":\"ann\"") ||
+		!strings.Contains(approval, "\"kind\":\"APPROVAL\"") || !strings.Contains(approval, "\"key\":\"bob\"") {
+		t.Errorf("intents\n%s", intents)
+	}
+}
+`,
 		"concurrency/writer_test.go": `package writer
 
 import (
@@ -136,6 +164,9 @@ func TestWriter(t *testing.T) {
 			t.Fatalf("there is no %s", name)
 		}
 	}
+	files["agents/refunds/refunds.go"] = readText(t, "examples/quickstart/refunds.go")
+	_, input, _ := strings.Cut(readText(t, "docs/agents.md"), "```json\n")
+	files["agents/refunds/in.jsonl"], _, _ = strings.Cut(input, "```")
 	run := readerModule(t, files)
 	run("vet", "-mod=readonly", "./...")
 	run("test", "-mod=readonly", "./...")

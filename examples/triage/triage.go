@@ -50,7 +50,7 @@ func (t *triage) Setup(context.Context) error { //nolint:unparam // of the inter
 func (t *triage) Run(ctx context.Context, act *agent.Activation) (agent.Outcome, error) {
 	c, err := read(act.Trigger(), act.Snapshot())
 	if err != nil {
-		return agent.Reject(err), nil // a dead letter; the next event goes on
+		return agent.Reject(err), nil // a dead letter; the next event runs as usual
 	}
 	if err := c.recall(act); err != nil {
 		return agent.Outcome{}, err

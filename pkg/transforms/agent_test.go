@@ -276,7 +276,7 @@ func TestAgentFailsAtEveryStep(t *testing.T) {
 		undisturbed := newAgentKit(t, AgentParams{Concurrency: concurrency, TTL: time.Minute})
 		undisturbed.run(script...)
 		undisturbed.advance(100_000)
-		want, wantState := undisturbed.said(), undisturbed.states()
+		want, wantSent, wantState := undisturbed.said(), undisturbed.sent(), undisturbed.states()
 		failures := 0
 		for n := 1; ; n++ {
 			k := newAgentKit(t, AgentParams{Concurrency: concurrency, TTL: time.Minute})
@@ -290,6 +290,10 @@ func TestAgentFailsAtEveryStep(t *testing.T) {
 			k.advance(100_000)
 			if got := k.said(); !slices.Equal(got, want) {
 				t.Errorf("crash at %d: got\n%q\nwant\n%q", n, got, want)
+			}
+			// All bytes, and with them the ids of the intents.
+			if got := k.sent(); !reflect.DeepEqual(got, wantSent) {
+				t.Errorf("crash at %d: got\n%q\nwant\n%q", n, got, wantSent)
 			}
 			if got := k.states(); !reflect.DeepEqual(got, wantState) {
 				t.Errorf("crash at %d: state\n%x\nwant\n%x", n, got, wantState)
