@@ -147,9 +147,9 @@ func TestTypes(t *testing.T) {
 		}
 	}
 	for name, want := range map[string]string{
-		"TraceEvent":    "\n8 attributes map<string, string>\n    OpenTelemetry attribute names to text.",
-		"ToolIntent":    "\nenum Kind\n    What the intent asks for.\n0 TOOL_KIND_UNSPECIFIED\n    Written before kinds existed. Reads as TOOL.\n",
-		"AgentEnvelope": "\npayload: one of external_event, tool_result, approval, export_request\n    At most one is set;",
+		"TraceEvent":    "\n8 attributes map<string, string>\n    Names and values of OpenTelemetry attributes, as text.",
+		"ToolIntent":    "\nenum Kind\n    What the intent asks for.\n0 TOOL_KIND_UNSPECIFIED\n    Written before kinds existed. It is read as TOOL.\n",
+		"AgentEnvelope": "\npayload: one of external_event, tool_result, approval, export_request\n    At most one is set.",
 		"StateSnapshot": "\n8 pending repeated ToolIntent\n",
 	} {
 		if got := runWith("", "types", name); !strings.Contains(got.Stdout, want) {
