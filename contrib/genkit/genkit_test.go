@@ -10,8 +10,8 @@ import (
 	pb "github.com/beamagents/beamagents-go/proto/beam_agents/v1"
 )
 
-// model plays the model: each word of a question like "refund:500" is a tool call, and what
-// the tools answer is told.
+// model plays the model. Each word of a question like "refund:500" becomes a tool call. Then the
+// model repeats what the tools have answered.
 func model(r modelserver.Request) modelserver.Reply {
 	var reply modelserver.Reply
 	var told []string
@@ -90,7 +90,7 @@ func TestToolCalls(t *testing.T) {
 	})
 }
 
-// The words of the model go to a human, and what was approved is what runs.
+// The tool call of the model is shown to a human, and the approved call is made.
 func TestApproval(t *testing.T) {
 	_, url := serve(t)
 	agenttest.Everywhere(t, refunds(url), func(r *agenttest.Runtime) {
@@ -111,7 +111,7 @@ func TestApproval(t *testing.T) {
 			t.Errorf("got %q", got)
 		}
 
-		// Equal calls are told apart, also when one is approved before the other.
+		// Equal calls are told apart, also if one is approved before the other.
 		out := both.Event("refund:5000 refund:5000 refund:10")
 		second := both.Approve(out.Intents[1], "alice").Intent("refund")
 		first := both.Approve(out.Intents[0], "alice").Intent("refund")
