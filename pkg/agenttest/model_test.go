@@ -22,8 +22,8 @@ import (
 
 const modelSecret = "sk-very-secret"
 
-// modelAgent asks a model: twice the same, twice at once, and once without HTTP. It runs
-// from the top again when it is resumed.
+// modelAgent asks a model: twice with the same request, twice at once, and once without HTTP. After
+// a resume it starts from the beginning.
 type modelAgent struct {
 	Addr  string // of the server, which is not part of the requests
 	Clock string // in the prompt of the second request after a resume
@@ -87,8 +87,8 @@ func askModel(ctx context.Context, client *http.Client, body string) (string, er
 	return string(text), errors.Join(err, resp.Body.Close())
 }
 
-// modelServer gives the same answer to the same request. It calls hook with the number of
-// the request, and hangs up if that returns false.
+// modelServer gives the same answer to the same request. It calls hook with the number of the
+// request, and closes the connection if hook returns false.
 func modelServer(t *testing.T, hook func(n int64) bool) (addr string, calls *atomic.Int64) {
 	t.Helper()
 	calls = new(atomic.Int64)
@@ -105,7 +105,7 @@ func modelServer(t *testing.T, hook func(n int64) bool) (addr string, calls *ato
 	return s.Listener.Addr().String(), calls
 }
 
-// A resume makes no call, and a credential is nowhere.
+// After a resume no call is made, and no output has a credential.
 func TestModelCallsReplay(t *testing.T) {
 	addr, calls := modelServer(t, nil)
 	k := agenttest.New(t, agenttest.AgentParams{Name: "models", Agent: &modelAgent{Addr: addr}}).Key("k")
@@ -124,7 +124,7 @@ func TestModelCallsReplay(t *testing.T) {
 	}
 }
 
-// Wherever bundles are cut and fail, the same goes out.
+// The outputs are the same wherever bundles end and fail.
 func TestModelCallsEverywhere(t *testing.T) {
 	addr, _ := modelServer(t, nil)
 	agenttest.Everywhere(t, agenttest.AgentParams{Name: "models", Agent: &modelAgent{Addr: addr}}, func(r *agenttest.Runtime) {
@@ -133,7 +133,7 @@ func TestModelCallsEverywhere(t *testing.T) {
 	})
 }
 
-// A request that differs after a resume is counted, and named in the trace.
+// A request that differs after a resume is counted, and the trace names the difference.
 func TestReplayDivergenceIsNamed(t *testing.T) {
 	addr, _ := modelServer(t, nil)
 	r := agenttest.New(t, agenttest.AgentParams{Name: "models", Agent: &modelAgent{Addr: addr, Clock: " at 10:01"}})
@@ -146,7 +146,7 @@ func TestReplayDivergenceIsNamed(t *testing.T) {
 	}
 }
 
-// An activation above its tokens fails, whatever it does, and shows no credential.
+// An activation with too many tokens fails, even if it ignores the error, and shows no credential.
 func TestTokenBudgetIsADeadLetter(t *testing.T) {
 	addr, calls := modelServer(t, nil)
 	r := agenttest.New(t, agenttest.AgentParams{Name: "models", Agent: &modelAgent{Addr: addr}, MaxTokens: 15})
@@ -166,7 +166,7 @@ func TestTokenBudgetIsADeadLetter(t *testing.T) {
 	}
 }
 
-// The text of a failed request has the URL, and the URL a key.
+// The error of a failed request has the URL, and the URL has a key.
 func TestErrorsShowNoCredential(t *testing.T) {
 	r := agenttest.New(t, agenttest.AgentParams{Name: "models", Agent: &modelAgent{Addr: "127.0.0.1:1"}})
 	if l := r.Key("k").Event("go").DeadLetter(); strings.Contains(l.Error, modelSecret) || !strings.Contains(l.Error, "key=[hidden]") {
