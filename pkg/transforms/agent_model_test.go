@@ -28,8 +28,8 @@ import (
 
 const modelSecret = "sk-very-secret"
 
-// modelAgent asks a model: twice the same, twice at once, and once without HTTP. It runs
-// from the top again when it is resumed.
+// modelAgent asks a model: twice with the same request, twice at once, and once without HTTP. After
+// a resume it starts from the beginning.
 type modelAgent struct {
 	Addr  string // of the server, which is not part of the requests
 	Clock string // in the prompt of the second request after a resume
@@ -95,8 +95,8 @@ func askModel(ctx context.Context, client *http.Client, body string) (string, er
 	return string(text), errors.Join(err, resp.Body.Close())
 }
 
-// modelServer gives the same answer to the same request. It calls hook with the number of
-// the request, and hangs up if that returns false.
+// modelServer gives the same answer to the same request. It calls hook with the number of the
+// request, and closes the connection if hook returns false.
 func modelServer(t *testing.T, hook func(n int64) bool) (addr string, calls *atomic.Int64) {
 	t.Helper()
 	calls = new(atomic.Int64)
@@ -121,8 +121,8 @@ func modelEvent() *pb.AgentEnvelope {
 
 const modelRequests = 4 // over HTTP
 
-// RunAgent and agenttest leave the same bytes, a resume makes no call, and no credential is
-// in anything that goes out or is stored.
+// RunAgent and agenttest leave the same bytes, a resume makes no call, and no credential is emitted
+// or stored.
 func TestModelCallsInBothRuntimes(t *testing.T) {
 	addr, calls := modelServer(t, nil)
 	params := AgentParams{Name: "models", Agent: &modelAgent{Addr: addr}}
@@ -186,11 +186,11 @@ func TestModelCallsInBothRuntimes(t *testing.T) {
 	}
 }
 
-// A dead letter tells how many calls were answered, and shows no credential.
+// A dead letter has the number of answered calls, and shows no credential.
 func TestModelCallsInALetter(t *testing.T) {
 	addr, _ := modelServer(t, nil)
 	kit := newAgentKit(t, AgentParams{Name: "models-budget", Agent: &modelAgent{Addr: addr}, MaxTokens: 15})
-	for range 2 { // the second one is answered from the memory of the process, and says the same
+	for range 2 { // the memory of the process answers the second one, which has the same result
 		kit.run(modelEvent())
 	}
 	for _, e := range kit.errs.All() {
@@ -207,12 +207,12 @@ func TestModelCallsInALetter(t *testing.T) {
 	}
 }
 
-// A worker that dies at any model call, before or after its answer, changes no byte. The
-// retry in the same process repeats the call alone whose answer was lost.
+// If a worker crashes at any model call, before or after the response, all bytes stay the same. The
+// retry in the same process repeats only the call whose response was lost.
 func TestAgentDiesAtModelCalls(t *testing.T) {
 	run := func(crashAt int64, lost bool) (out records, calls int64) {
 		var kit *agentKit
-		var bundle atomic.Pointer[agentBundle] // that is open
+		var bundle atomic.Pointer[agentBundle] // the open bundle
 		addr, made := modelServer(t, func(n int64) bool {
 			if n != crashAt {
 				return true
@@ -220,7 +220,7 @@ func TestAgentDiesAtModelCalls(t *testing.T) {
 			bundle.Load().fail(beamtest.ErrCrash)
 			return !lost
 		})
-		// Of one process, but not of another run.
+		// It has its own name in the process, so that runs do not share responses.
 		kit = newAgentKit(t, AgentParams{Name: fmt.Sprintf("dies-%d-%v", crashAt, lost), Agent: &modelAgent{Addr: addr}})
 		try := func(env *pb.AgentEnvelope) {
 			for {
@@ -258,12 +258,12 @@ func TestAgentDiesAtModelCalls(t *testing.T) {
 	for crashAt := int64(1); crashAt <= modelRequests; crashAt++ {
 		for _, lost := range []bool{false, true} {
 			got, calls := run(crashAt, lost)
-			// One that ran beside it may be cancelled with the bundle.
+			// A call that ran at the same time may be cancelled with the bundle.
 			if most := int64(modelRequests + 2); calls > most || !lost && crashAt <= 2 && calls > modelRequests+1 {
 				t.Errorf("crash at %d, lost %v: %d calls", crashAt, lost, calls)
 			}
 			for name := range want {
-				// Traces have the name of the agent in them, which is another for each run.
+				// Traces contain the name of the agent, which differs from run to run.
 				if name != "k traces" && !slices.Equal(got[name], want[name]) {
 					t.Errorf("crash at %d, lost %v: other %s:\n%v\n%v", crashAt, lost, name, got[name], want[name])
 				}
