@@ -29,7 +29,8 @@ var agentPages = []string{"docs/agents.md", "docs/suspensions.md", "docs/guarant
 func TestAgentPagesSnippets(t *testing.T) {
 	quickstart := readText(t, "examples/quickstart/refunds.go") + readText(t, "examples/quickstart/main.go")
 	files := map[string]string{
-		// The tests that hold the pages to what they say, and what they leave to the reader.
+		// These tests check what the pages say, and add the code that the pages leave to the
+		// reader.
 		"agents/desk_test.go": `package desk
 
 import (
@@ -379,8 +380,8 @@ func inUnit(n int64, unit string) string {
 	return strings.TrimSpace(text + " " + unit)
 }
 
-// constants are the integer constants of files, and their variables that are set to one,
-// by package and name. Durations are in nanoseconds.
+// constants returns the integer constants of files, and the variables that are set to one, by
+// package and name. Durations are in nanoseconds.
 func constants(t *testing.T, globs ...string) map[string]int64 {
 	t.Helper()
 	exprs := map[string]ast.Expr{}
@@ -426,7 +427,8 @@ var durations = map[string]time.Duration{
 	"Millisecond": time.Millisecond, "Second": time.Second, "Minute": time.Minute, "Hour": time.Hour,
 }
 
-// evaluate is the value of a constant expression of integers, unknown if it is none.
+// evaluate returns the value of a constant expression of integers, or unknown for any other
+// expression.
 func evaluate(exprs map[string]ast.Expr, pkg string, e ast.Expr) constant.Value {
 	switch e := e.(type) {
 	case *ast.BasicLit:

@@ -86,7 +86,7 @@ func TestDecodeAndEncode(t *testing.T) {
 	}
 }
 
-// Help comes on standard output with exit status 0, however it is asked for.
+// Help is printed on standard output with exit status 0, however the user asks for it.
 func TestHelp(t *testing.T) {
 	if bare, asked := runWith(""), runWith("", "--help"); bare != asked || bare.Code != 0 || !strings.Contains(bare.Stdout, "Available Commands:") {
 		t.Errorf("without a command: %+v; with --help: %+v", bare, asked)
@@ -113,7 +113,7 @@ func TestFileArgument(t *testing.T) {
 	}
 }
 
-// A reader that is gone ends the program; it is not a fault of the data.
+// If the reader of the output is gone, the program ends. This is not a fault of the data.
 func TestOutputThatFails(t *testing.T) {
 	var stderr bytes.Buffer
 	if code := run([]string{"decode", "--type", "ToolIntent"}, strings.NewReader("\x18\x07"), broken{}, &stderr); code != 2 {
@@ -279,7 +279,7 @@ func FuzzReadRecord(f *testing.F) {
 	})
 }
 
-// Show says no more about an input that it refuses than what is wrong with it.
+// For an input that it refuses, show prints only what is wrong with it.
 func TestDeadletterShowNothing(t *testing.T) {
 	if got, want := runWith("", "deadletter", "show", "--delimited"), (result{0, "", "beamagents: the input is empty\n"}); got != want {
 		t.Errorf("%+v, want %+v", got, want)
