@@ -81,7 +81,7 @@ func (t *triage) Run(ctx context.Context, act *agent.Activation) (agent.Outcome,
 		return agent.Suspend(c.snapshot(), approvalWait), errors.Join(c.remember(act), act.RequestApproval("refund", call.refund))
 	case trigger.Approved:
 		return agent.Suspend(c.snapshot(), refundWait), errors.Join(
-			act.SetAttribute(approvalAttribute, "approved"), act.ActApproved()) // to the byte what was approved
+			act.SetAttribute(approvalAttribute, "approved"), act.ActApproved()) // exactly the approved arguments
 	case trigger.Kind == agent.Approval:
 		result = "denied"
 		if err := act.SetAttribute(approvalAttribute, result); err != nil {
