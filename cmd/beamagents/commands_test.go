@@ -113,6 +113,20 @@ func TestFileArgument(t *testing.T) {
 	}
 }
 
+// A file may have any name.
+func TestErrorsAreForATerminal(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "a\x1b[2J\u202eb")
+	if got := runWith("", "decode", "--type", "ToolIntent", name); got.Code != 2 || !strings.Contains(got.Stderr, "a\ufffd[2J\ufffdb: no such file") {
+		t.Errorf("%+v", got)
+	}
+	if err := os.WriteFile(name, []byte("\x01\x18"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := runWith("", "trace", "tree", "--keep-going", name, name); got.Code != 1 || !strings.Contains(got.Stderr, "a\ufffd[2J\ufffdb: message 1") {
+		t.Errorf("%+v", got)
+	}
+}
+
 // If the reader of the output is gone, the program ends. This is not a fault of the data.
 func TestOutputThatFails(t *testing.T) {
 	var stderr bytes.Buffer

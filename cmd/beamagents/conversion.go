@@ -7,6 +7,8 @@ import (
 	"io"
 
 	"github.com/spf13/cobra"
+
+	"github.com/beamagents/beamagents-go/internal/terminaltext"
 )
 
 // A conversion is one run of a command that turns messages into output. It has the output, and
@@ -53,6 +55,6 @@ func (c *conversion) fault(format string, args ...any) error {
 	if err := c.out.Flush(); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintln(c.cmd.ErrOrStderr(), "beamagents:", err)
+	_, err = fmt.Fprintln(c.cmd.ErrOrStderr(), "beamagents:", terminaltext.Lines(err.Error()))
 	return err
 }

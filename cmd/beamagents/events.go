@@ -7,11 +7,11 @@ import (
 	"fmt"
 	"io"
 	"runtime/debug"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/beamagents/beamagents-go/internal/terminaltext"
 	"github.com/beamagents/beamagents-go/pkg/events"
 )
 
@@ -83,7 +83,7 @@ to standard error. Exit status 1 if any was refused.
 				if err == nil {
 					return nil
 				}
-				_, err = fmt.Fprintf(out, "line %d: %s\n", line, oneLine(err.Error()))
+				_, err = fmt.Fprintf(out, "line %d: %s\n", line, terminaltext.Line(err.Error()))
 				return err
 			}, decode)
 			if err == nil {
@@ -217,19 +217,6 @@ func (l lineReader) next() (string, error) {
 func jsonText(text string) string {
 	v, _ := events.ValueOf(strings.ToValidUTF8(text, "\ufffd")) // fails only for invalid UTF-8
 	return v.JSON()
-}
-
-// oneLine keeps a text that quotes input on one line, and escapes invisible characters.
-func oneLine(text string) string {
-	var b strings.Builder
-	for _, r := range text {
-		if strconv.IsPrint(r) {
-			b.WriteRune(r)
-		} else {
-			b.WriteString(strings.Trim(strconv.QuoteRune(r), "'"))
-		}
-	}
-	return b.String()
 }
 
 func plural(n int, noun string) string {

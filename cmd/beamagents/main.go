@@ -27,6 +27,8 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/beamagents/beamagents-go/internal/terminaltext"
 )
 
 func main() { os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) }
@@ -50,11 +52,11 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 		return 0
 	case errors.As(err, &bad):
 		if text := strings.TrimSpace(err.Error()); text != "" {
-			fmt.Fprintln(stderr, "beamagents:", text)
+			fmt.Fprintln(stderr, "beamagents:", terminaltext.Lines(text))
 		}
 		return 1
 	default:
-		fmt.Fprintln(stderr, "beamagents:", err)
+		fmt.Fprintln(stderr, "beamagents:", terminaltext.Lines(err.Error()))
 		return 2
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/beamagents/beamagents-go/internal/messagejson"
+	"github.com/beamagents/beamagents-go/internal/terminaltext"
 	"github.com/beamagents/beamagents-go/pkg/deadletter"
 	pb "github.com/beamagents/beamagents-go/proto/beam_agents/v1"
 )
@@ -158,7 +159,7 @@ func appendReplayCache(b []byte, m *pb.LlmCacheBlob) []byte {
 	}
 	b = fmt.Appendf(b, "replay cache  %s, stored at schema version %d, the least recently used first\n", entries(len(m.GetEntries()), size), max(m.GetStateSchemaVersion(), 1))
 	for _, e := range m.GetEntries() {
-		b = fmt.Appendf(b, "  %s\n", oneLine(e.GetCacheKey()))
+		b = fmt.Appendf(b, "  %s\n", terminaltext.Line(e.GetCacheKey()))
 		if e.GetDigestOnly() {
 			b = fmt.Appendf(b, "    response  not kept, sha256 %s\n", hex.EncodeToString(e.GetResponseDigest()))
 		} else {
@@ -180,7 +181,7 @@ func appendSuspension(b []byte, m *pb.Continuation) []byte {
 	b = fmt.Appendf(b, "  deadline    %s\n", moment(m.GetDeadlineMs()))
 	b = fmt.Appendf(b, "  escalated   %s\n", count(int(m.GetEscalations()), "time"))
 	for _, id := range m.GetPendingIntentIds() {
-		b = fmt.Appendf(b, "  waits for   %s\n", oneLine(id))
+		b = fmt.Appendf(b, "  waits for   %s\n", terminaltext.Line(id))
 	}
 	return b
 }
@@ -191,7 +192,7 @@ func appendPending(b []byte, pending []*pb.ToolIntent) []byte {
 	}
 	b = fmt.Appendf(b, "pending       %s\n", count(len(pending), "intent"))
 	for _, in := range pending {
-		b = fmt.Appendf(b, "  %s\n", oneLine(in.GetIntentId()))
+		b = fmt.Appendf(b, "  %s\n", terminaltext.Line(in.GetIntentId()))
 		b = fmt.Appendf(b, "    %-8s  %q at seq %d, step %d\n", kindName(in.GetKind()), in.GetToolName(), in.GetSeq(), in.GetStepIndex())
 		b = fmt.Appendf(b, "    args      %s\n", shown([]byte(in.GetArgsJson())))
 		b = fmt.Appendf(b, "    made at   %s\n", moment(in.GetCreatedAtMs()))
@@ -243,7 +244,7 @@ func shown(value []byte) string {
 	var kind, text string
 	switch compact := jsontext.Value(bytes.Clone(value)); {
 	case compact.IsValid() && compact.Compact() == nil:
-		kind, text = "JSON", oneLine(string(compact))
+		kind, text = "JSON", terminaltext.Line(string(compact))
 	case isText(value):
 		kind, text = "text", strconv.Quote(string(value))
 	default:

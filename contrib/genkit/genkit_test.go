@@ -2,7 +2,6 @@ package genkit_test
 
 import (
 	"fmt"
-	"strings"
 	"testing"
 
 	"github.com/beamagents/beamagents-go/internal/modelserver"
@@ -10,31 +9,9 @@ import (
 	pb "github.com/beamagents/beamagents-go/proto/beam_agents/v1"
 )
 
-// model plays the model. Each word of a question like "refund:500" becomes a tool call. Then the
-// model repeats what the tools have answered.
-func model(r modelserver.Request) modelserver.Reply {
-	var reply modelserver.Reply
-	var told []string
-	for i := len(r.Messages) - 1; i >= 0 && r.Messages[i].Role == "tool"; i-- {
-		told = append([]string{r.Messages[i].Text}, told...)
-	}
-	if len(told) > 0 {
-		return modelserver.Reply{Text: strings.Join(told, "; ")}
-	}
-	for word := range strings.FieldsSeq(r.Last().Text) {
-		if name, cents, found := strings.Cut(word, ":"); found {
-			reply.ToolCalls = append(reply.ToolCalls, modelserver.ToolCall{Name: name, Arguments: fmt.Sprintf(`{"cents": %s}`, cents)})
-		}
-	}
-	if len(reply.ToolCalls) == 0 {
-		reply.Text = "nothing to do"
-	}
-	return reply
-}
-
 func serve(t *testing.T) (*modelserver.Server, string) {
 	t.Helper()
-	s := &modelserver.Server{Reply: model}
+	s := &modelserver.Server{Reply: modelserver.CallWords}
 	running, err := s.Start()
 	if err != nil {
 		t.Fatal(err)

@@ -124,33 +124,11 @@ func build(s beam.Scope, o options) {
 	letters := beam.Flatten(s, decoded.Errors, bySession.Errors, traced.Errors,
 		transforms.DeadLetteredCommands(s, decoded.Events))
 
-	transforms.ExportTraces(s, transforms.ExportTracesParams{Exporter: exporter(o.otlp)}, traced.Traces)
+	transforms.ExportTraces(s, transforms.ExportTracesParams{Exporter: transforms.OTLPExporter(o.otlp)}, traced.Traces)
 	transforms.WriteFolder(s, o.out, map[string]beam.PCollection{
 		timelinesFile:   timelines(s, bySession.Envelopes),
 		toolsFile:       toolStatistics(s, traced.Traces),
 		tracesFile:      traced.Traces,
 		deadLettersFile: eachLetterOnce(s, letters),
 	})
-}
-
-// exporter returns the exporter of the traces: to the collector of OTEL_EXPORTER_OTLP_ENDPOINT,
-// or with --otlp to a collector on this machine.
-func exporter(otlp bool) string {
-	const endpoint = "OTEL_EXPORTER_OTLP_ENDPOINT"
-	switch {
-	case os.Getenv(endpoint) != "":
-		return "otlp"
-	case !otlp:
-		return "none"
-	}
-	// Without a URL the exporters use TLS, which a local collector does not have. The worker of
-	// the embedded runner is this process, so the variable reaches it.
-	url := "http://localhost:4318"
-	if os.Getenv("OTEL_EXPORTER_OTLP_PROTOCOL") == "grpc" {
-		url = "http://localhost:4317"
-	}
-	if err := os.Setenv(endpoint, url); err != nil {
-		panic(err) // the name and the value are valid
-	}
-	return "otlp"
 }

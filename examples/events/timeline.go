@@ -98,14 +98,15 @@ func describe(p events.Projection) string {
 	return oneLine(strings.Join(words, " | "), 100)
 }
 
-// oneLine cuts a text to its first limit characters and removes control characters.
+// oneLine cuts a text to its first limit characters. It replaces what a terminal does not show
+// as it is by spaces: line breaks, escape sequences, changes of direction.
 func oneLine(text string, limit int) string {
 	runes := []rune(text)
 	if len(runes) > limit {
 		runes = append(runes[:limit-1], '…')
 	}
 	for i, r := range runes {
-		if unicode.IsControl(r) {
+		if !unicode.IsPrint(r) {
 			runes[i] = ' '
 		}
 	}

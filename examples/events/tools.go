@@ -107,7 +107,7 @@ func printTools(w io.Writer, dir string) error {
 func tally(counts map[string]int64) string {
 	var parts []string
 	for name, n := range counts {
-		parts = append(parts, fmt.Sprintf("%dx %s", n, name))
+		parts = append(parts, fmt.Sprintf("%dx %s", n, oneLine(name, 40)))
 	}
 	slices.Sort(parts)
 	if len(parts) == 0 {

@@ -54,7 +54,7 @@ func main() {
 	}
 	slog.SetDefault(slog.New(quietEnd{slog.Default().Handler()}))
 	p, s := beam.NewPipelineWithRoot()
-	build(s, *input, *out, exporter(*otlp))
+	build(s, *input, *out, transforms.OTLPExporter(*otlp))
 	graph.WriteIfAsked(p)
 	result, err := beam.Run(context.Background(), cmp.Or(*runners.Runner, "prism"), p)
 	if err != nil {
@@ -116,28 +116,6 @@ func build(s beam.Scope, input, out, exporter string) {
 		"snapshots.jsonl":    agents.Snapshots,
 		"dead_letters.jsonl": beam.Flatten(s, read.Errors, agents.Errors),
 	})
-}
-
-// exporter returns the exporter of the traces: to the collector of OTEL_EXPORTER_OTLP_ENDPOINT,
-// or with --otlp to a collector on this machine.
-func exporter(otlp bool) string {
-	const endpoint = "OTEL_EXPORTER_OTLP_ENDPOINT"
-	switch {
-	case os.Getenv(endpoint) != "":
-		return "otlp"
-	case !otlp:
-		return "none"
-	}
-	// Without a URL the exporters use TLS, which a local collector does not have. The worker of
-	// the embedded runner is this process, so the variable reaches it.
-	url := "http://localhost:4318"
-	if os.Getenv("OTEL_EXPORTER_OTLP_PROTOCOL") == "grpc" {
-		url = "http://localhost:4317"
-	}
-	if err := os.Setenv(endpoint, url); err != nil {
-		panic(err) // the name and the value are valid
-	}
-	return "otlp"
 }
 
 // quietEnd drops a message that the SDK sometimes logs at the end of a job, when the embedded

@@ -82,7 +82,7 @@ func main() {
 	p, s := beam.NewPipelineWithRoot()
 	runner := cmp.Or(*runners.Runner, "prism")
 	err = job{
-		input: *input, out: *out, concurrency: *concurrency, desk: &desk, open: runner == flink.Name, exporter: exporter(*otlp),
+		input: *input, out: *out, concurrency: *concurrency, desk: &desk, open: runner == flink.Name, exporter: transforms.OTLPExporter(*otlp),
 	}.build(s)
 	if err != nil {
 		end(1, err)
@@ -160,28 +160,6 @@ func checkModel(endpoint, model string, latency time.Duration, concurrency int) 
 		return fmt.Errorf("--concurrency is %d; use 1 to 1024", concurrency)
 	}
 	return nil
-}
-
-// exporter returns the exporter of the traces: to the collector of OTEL_EXPORTER_OTLP_ENDPOINT,
-// or with --otlp to a collector on this machine.
-func exporter(otlp bool) string {
-	const endpoint = "OTEL_EXPORTER_OTLP_ENDPOINT"
-	switch {
-	case os.Getenv(endpoint) != "":
-		return "otlp"
-	case !otlp:
-		return "none"
-	}
-	// Without a URL the exporters use TLS, which a local collector does not have. The worker of
-	// the embedded runner is this process, so the variable reaches it.
-	url := "http://localhost:4318"
-	if os.Getenv("OTEL_EXPORTER_OTLP_PROTOCOL") == "grpc" {
-		url = "http://localhost:4317"
-	}
-	if err := os.Setenv(endpoint, url); err != nil {
-		panic(err) // the name and the value are valid
-	}
-	return "otlp"
 }
 
 // report prints the progress each second. stop prints how long the run took.

@@ -12,9 +12,9 @@ import (
 	"time"
 )
 
-// Slots is the number of task slots of a task manager. It bounds the sum of the parallelisms of
+// slots is the number of task slots of a task manager. It bounds the sum of the parallelisms of
 // the jobs that run at the same time.
-const Slots = 6
+const slots = 6
 
 // startLimit is how long a process may take to answer after its start.
 const startLimit = 3 * time.Minute
@@ -96,7 +96,7 @@ func start(ctx context.Context, root, lib string) (_ *Cluster, err error) {
 		return nil, err
 	}
 	err = c.await(ctx, "the cluster with a task manager", c.jobManager, func() error {
-		n, err := c.REST.TaskManagers(ctx)
+		n, err := c.REST.taskManagers(ctx)
 		if err == nil && n == 0 {
 			err = errors.New("no task manager has registered")
 		}
@@ -149,7 +149,7 @@ func (c *Cluster) configure(rpc, rest int) error {
 		fmt.Sprintf("rest.port: %d", rest),
 		"taskmanager.host: 127.0.0.1",
 		"taskmanager.bind-host: 127.0.0.1",
-		fmt.Sprintf("taskmanager.numberOfTaskSlots: %d", Slots),
+		fmt.Sprintf("taskmanager.numberOfTaskSlots: %d", slots),
 		"taskmanager.cpu.cores: 2.0",
 		"taskmanager.memory.framework.heap.size: 128m",
 		"taskmanager.memory.task.heap.size: 512m",
@@ -238,9 +238,6 @@ func (c *Cluster) TaskManagerPIDs() []int {
 	}
 	return pids
 }
-
-// JobManagerPID returns the process id of the job manager.
-func (c *Cluster) JobManagerPID() int { return c.jobManager.cmd.Process.Pid }
 
 // Logs returns the last lines of the log of each process.
 func (c *Cluster) Logs(lines int) string {

@@ -13,7 +13,7 @@ func TestMain(m *testing.M) { os.Exit(Main(m)) }
 
 // Flink listens only on the loopback interface.
 func TestListensOnLoopback(t *testing.T) {
-	for _, pid := range append(Running().TaskManagerPIDs(), Running().JobManagerPID()) {
+	for _, pid := range append(Running().TaskManagerPIDs(), Running().jobManager.cmd.Process.Pid) {
 		all, err := Listens(pid)
 		if err != nil || len(all) == 0 {
 			t.Errorf("process %d listens on %v, %v", pid, all, err)
@@ -37,7 +37,7 @@ func TestTaskManagers(t *testing.T) {
 	count := func(want int) {
 		t.Helper()
 		_, err := wait(ctx, "task managers", func() (int, bool, error) {
-			n, err := c.REST.TaskManagers(ctx)
+			n, err := c.REST.taskManagers(ctx)
 			return n, n == want, err
 		})
 		if err != nil {

@@ -58,8 +58,8 @@ func (r REST) do(ctx context.Context, method, path string, body, answer any) err
 	return nil
 }
 
-// TaskManagers returns the number of registered task managers.
-func (r REST) TaskManagers(ctx context.Context) (int, error) {
+// taskManagers returns the number of registered task managers.
+func (r REST) taskManagers(ctx context.Context) (int, error) {
 	var answer struct{ Taskmanagers int }
 	err := r.do(ctx, http.MethodGet, "/overview", nil, &answer)
 	return answer.Taskmanagers, err
@@ -187,17 +187,6 @@ func (r REST) WaitCheckpoints(ctx context.Context, id string, more int) error {
 	return err
 }
 
-// Options returns the pipeline options of a job, as Flink shows them to everybody.
-func (r REST) Options(ctx context.Context, id string) (map[string]string, error) {
-	var answer struct {
-		Config struct {
-			Options map[string]string `json:"user-config"`
-		} `json:"execution-config"`
-	}
-	err := r.do(ctx, http.MethodGet, "/jobs/"+id+"/config", nil, &answer)
-	return answer.Config.Options, err
-}
-
 // Parallelisms returns the parallelism of each vertex of a job, by name.
 func (r REST) Parallelisms(ctx context.Context, id string) (map[string]int, error) {
 	var answer struct {
@@ -214,22 +203,24 @@ func (r REST) Parallelisms(ctx context.Context, id string) (map[string]int, erro
 	return all, err
 }
 
+// Options returns the pipeline options of a job, as Flink's web page shows them.
+func (r REST) Options(ctx context.Context, id string) (map[string]string, error) {
+	var answer struct {
+		Config struct {
+			Options map[string]string `json:"user-config"`
+		} `json:"execution-config"`
+	}
+	err := r.do(ctx, http.MethodGet, "/jobs/"+id+"/config", nil, &answer)
+	return answer.Config.Options, err
+}
+
 // StopWithSavepoint ends a job with a savepoint and returns the path of the savepoint. The
 // savepoint contains pending timers.
 func (r REST) StopWithSavepoint(ctx context.Context, id string) (string, error) {
-	return r.savepoint(ctx, "/jobs/"+id+"/stop", id, map[string]any{"drain": false})
-}
-
-// Savepoint makes a savepoint of a job, which continues, and returns the path of the savepoint.
-func (r REST) Savepoint(ctx context.Context, id string) (string, error) {
-	return r.savepoint(ctx, "/jobs/"+id+"/savepoints", id, map[string]any{"cancel-job": false})
-}
-
-func (r REST) savepoint(ctx context.Context, path, id string, body any) (string, error) {
 	var trigger struct {
 		RequestID string `json:"request-id"`
 	}
-	if err := r.do(ctx, http.MethodPost, path, body, &trigger); err != nil {
+	if err := r.do(ctx, http.MethodPost, "/jobs/"+id+"/stop", map[string]any{"drain": false}, &trigger); err != nil {
 		return "", err
 	}
 	return wait(ctx, "a savepoint of job "+id, func() (string, bool, error) {

@@ -38,12 +38,12 @@ func NewCall(kind Kind, tool string, args any) (Call, error) {
 	if err != nil {
 		return Call{}, fmt.Errorf("adapter: args of %q: %w", tool, err)
 	}
-	return Call{kind, tool, encoded}.Canonical()
+	return Call{kind, tool, encoded}.canonical()
 }
 
-// Canonical returns the call with canonical arguments, as an intent has them. It returns an error
+// canonical returns the call with canonical arguments, as an intent has them. It returns an error
 // if the call cannot be staged.
-func (c Call) Canonical() (Call, error) {
+func (c Call) canonical() (Call, error) {
 	if len(c.Args) == 0 || string(c.Args) == "null" {
 		c.Args = json.RawMessage("{}")
 	}

@@ -31,7 +31,7 @@ type Answered struct {
 
 // Stage stages the intent of a call and adds the call to the list.
 func (w *Waiting) Stage(act *agent.Activation, id string, c Call) error {
-	c, err := c.Canonical()
+	c, err := c.canonical()
 	if err != nil {
 		return err
 	}

@@ -42,7 +42,7 @@
 //
 // Values nest at most [MaxDepth] levels, so that no input exhausts the stack. The time is
 // proportional to the length of the text, times a logarithm for members that are not sorted
-// yet. [Write] holds 4 KiB of text at a time, but the canonical form of a json.RawMessage,
+// yet. [Write] holds a few KiB of text at a time, but the canonical form of a json.RawMessage,
 // json.Number or *big.Int as a whole.
 //
 // # Differences
@@ -106,8 +106,8 @@ func AppendString(dst []byte, s string) ([]byte, error) {
 // an [*Error] or that of w, a part may have been written.
 func Write(w io.Writer, v any) error { return WriteNested(w, v, 0) }
 
-// WriteNested is [Write] for a value inside depth arrays and objects, which the caller
-// writes: all of them together are bounded by [MaxDepth].
+// WriteNested is [Write] for a value that the caller writes inside depth arrays and objects
+// of its own. These count towards [MaxDepth].
 func WriteNested(w io.Writer, v any, depth int) error {
 	e := encoders.Get().(*encoder)
 	defer e.release()
@@ -121,8 +121,8 @@ func WriteNested(w io.Writer, v any, depth int) error {
 }
 
 // Canonicalize appends the canonical form of src, one JSON text, to dst. On an
-// error it returns dst unchanged, and an [*Error] whose Offset is that in src. The
-// two slices must not overlap.
+// error it returns dst unchanged, and an [*Error] whose Offset counts in src. The two
+// slices must not overlap.
 func Canonicalize(dst, src []byte) ([]byte, error) {
 	e := encoders.Get().(*encoder)
 	defer e.release()

@@ -40,8 +40,7 @@ func marshal(t *testing.T, v any) string {
 	return string(got)
 }
 
-// The documents that cache keys are made of, with the hash that other programs
-// compute from them.
+// Documents from which cache keys are computed, with the hashes that other programs compute.
 func TestDocuments(t *testing.T) {
 	bigNumber, _ := new(big.Int).SetString("12345678901234567890", 10)
 	tests := []struct {
@@ -149,8 +148,8 @@ func TestNumbers(t *testing.T) {
 	}
 }
 
-// Every line is a text and what CPython's json module makes of it with the
-// options of this form and duplicates refused.
+// Every line is a text and the result of CPython's json module, with the options that give
+// this form and with duplicates refused.
 func TestPython(t *testing.T) {
 	f, err := os.Open("testdata/python.tsv")
 	if err != nil {
@@ -305,7 +304,7 @@ type (
 
 func (stamped) MarshalJSON() ([]byte, error) { return []byte(`"stamped"`), nil }
 
-// Types with a form of their own that only a pointer to them has.
+// Types whose MarshalJSON or MarshalText only a pointer to them has.
 type (
 	franked string
 	labels  []string
@@ -436,7 +435,7 @@ func TestRefusedValues(t *testing.T) {
 			t.Errorf("Write(%T): %v, want %v", tt.value, err, tt.err)
 		}
 	}
-	// A refused value leaves nothing behind for the next call.
+	// A refused value does not change the result of the next call.
 	if got := marshal(t, map[string]any{"b": 1, "a": 2}); got != `{"a":2,"b":1}` {
 		t.Errorf("Marshal after errors = %s", got)
 	}
@@ -536,7 +535,7 @@ func TestWriteError(t *testing.T) {
 	}
 }
 
-// explosive panics in the Write after so many pieces.
+// explosive is a writer that panics after so many pieces.
 type explosive struct{ after int }
 
 func (e *explosive) Write(p []byte) (int, error) {
@@ -546,7 +545,7 @@ func (e *explosive) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// A panic in a caller's writer leaves nothing behind for calls to come.
+// A panic in a caller's writer does not change the results of later calls.
 func TestWriterPanics(t *testing.T) {
 	long := strings.Repeat("0123456789", 2000)
 	value := map[string]any{"b": []any{long, json.RawMessage(`{"d":1,"c":2}`)}, "a": long, "c": nil}

@@ -35,7 +35,7 @@ func TestDiffersFromRFC8785InOrder(t *testing.T) {
 	}
 }
 
-// RFC 8785 writes numbers as ECMAScript does. Its form stands beside ours.
+// RFC 8785 writes numbers as ECMAScript does. The table has its form beside that of canonjson.
 func TestDiffersFromRFC8785InNumbers(t *testing.T) {
 	for _, tt := range []struct{ text, rfc, want string }{
 		{"1.0", "1", "1.0"},

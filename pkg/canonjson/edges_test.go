@@ -23,7 +23,7 @@ func TestErrorText(t *testing.T) {
 	}
 }
 
-// A text is sorted in memory that an earlier one has used: nothing of that shows.
+// Calls reuse memory. Nothing of an earlier text may show in the result of a later one.
 func TestCanonicalizeAgain(t *testing.T) {
 	for range 3 {
 		for text, want := range map[string]string{

@@ -21,15 +21,16 @@ var (
 	ErrType = errors.New("unsupported type")
 )
 
-// Error says why a text or value has no canonical form, and where.
+// Error says why a text or a value has no canonical form, and where the fault is.
 type Error struct {
 	// Err is one of the errors of this package, for errors.Is.
 	Err error
-	// Offset is the byte offset of the fault in the text: for a duplicate, that of
-	// the later name. It is -1 where the fault is in a Go value. In a
-	// json.RawMessage or json.Number inside a Go value it counts from its start.
+	// Offset is the byte offset of the fault in the text. For a duplicate it is that of the
+	// later name. It is -1 if the fault is in a Go value, but in a json.RawMessage or a
+	// json.Number it counts from the beginning of that text.
 	Offset int
-	// Detail says more and may be empty. It quotes at most 64 bytes of the input.
+	// Detail says more about the fault and may be empty. It quotes at most 64 bytes of the
+	// input.
 	Detail string
 }
 

@@ -17,7 +17,8 @@ import (
 	"github.com/beamagents/beamagents-go/pkg/canonjson"
 )
 
-// character draws those that have an escape, sort apart in UTF-16, or are long.
+// character draws characters that have an escape, that UTF-16 would sort elsewhere, or that
+// have several bytes.
 var character = rapid.OneOf(
 	rapid.SampledFrom([]rune("\x00\x01\b\t\n\v\f\r\x1f \"#/[\\]ab\x7f\u0080é\u2028\u2029\ud7ff\ue000\ufffd\uffff\U00010000😀\U0010ffff")),
 	rapid.Rune().Filter(func(r rune) bool { return r < 0xd800 || r > 0xdfff }),
@@ -27,7 +28,7 @@ func drawString(t *rapid.T) string {
 	return string(rapid.SliceOfN(character, 0, 6).Draw(t, "string"))
 }
 
-// drawValue draws a value that Marshal takes.
+// drawValue draws a value that Marshal accepts.
 func drawValue(t *rapid.T, depth int) any {
 	kinds := 7
 	if depth >= 4 {

@@ -5,38 +5,41 @@ import (
 	"slices"
 	"strconv"
 	"unicode/utf8"
+
+	"github.com/beamagents/beamagents-go/pkg/internal/jsontoken"
 )
 
 // text reads one JSON text and appends its canonical form to dst.
 //
-// Values are written where they come. Objects whose members came unsorted are
-// noted, and put in order in one pass at the end, so that no byte is moved once
-// for each object around it.
+// It writes values in the order in which they stand in the text, and notes the objects
+// whose members are not sorted. It sorts these in one pass at the end: if each object were
+// sorted where it closes, a byte would move once for each object around it.
 type text struct {
 	src []byte
 	pos int
 	dst []byte
 
-	open     []member // of all objects not closed yet
-	unsorted []object // ordered by start
+	open     []member // of all objects that are not closed yet
+	unsorted []object // in the order of their start
 	members  []member // of the unsorted objects, sorted
-	ordered  []byte
+	ordered  []byte   // what emit has written
 }
 
-// member is a name and value in dst: "name":value.
+// member is the place of "name":value in dst.
 type member struct {
-	start, nameEnd, end int  // of the name with its quotes, and of the value
+	start, nameEnd, end int  // the name with its quotes is start:nameEnd, the value ends at end
 	escaped             bool // the name holds a backslash
-	next                int  // first of text.unsorted that may lie in the value
+	next                int  // the first object of text.unsorted that may lie in the value
 	offset              int  // of the name in src
 }
 
-// object is one in dst whose members are not sorted, with its range of
-// text.members. One without members is sorted, and only a place was kept for it.
+// object is an object in dst whose members have to be sorted: text.members[first:last]. It
+// is noted when it begins, before its order is known. If its members turn out to be sorted,
+// but those of an object in it do not, it keeps its place with an empty range.
 type object struct {
 	start, end  int // of {"name":value, without the closing brace
 	first, last int
-	after       int // first of text.unsorted behind it
+	after       int // the first object of text.unsorted that lies behind it
 }
 
 func (t *text) release() {
@@ -47,7 +50,8 @@ func (t *text) release() {
 	t.ordered = keep(t.ordered, keepBytes)
 }
 
-// canonicalize appends src to dst; depth is that of what surrounds it.
+// canonicalize appends the canonical form of src, which lies inside depth arrays and
+// objects, to dst.
 func (t *text) canonicalize(dst, src []byte, depth int) ([]byte, error) {
 	t.src, t.pos, t.dst = src, 0, dst
 	t.open, t.unsorted, t.members = t.open[:0], t.unsorted[:0], t.members[:0]
@@ -66,8 +70,8 @@ func (t *text) canonicalize(dst, src []byte, depth int) ([]byte, error) {
 	return t.dst, nil
 }
 
-// emit appends dst[from:to] to ordered with all objects in it sorted. The first
-// unsorted object at or behind from is number next.
+// emit appends dst[from:to] to ordered and sorts all objects in it. The first unsorted
+// object that starts at from or later is t.unsorted[next].
 func (t *text) emit(from, to, next int) {
 	for next < len(t.unsorted) && t.unsorted[next].start < to {
 		o := t.unsorted[next]
@@ -142,11 +146,12 @@ func (t *text) literal(word string) error {
 }
 
 func (t *text) number() error {
-	end, float, ok := scanNumber(t.src, t.pos)
+	n, ok := jsontoken.ScanNumber(t.src[t.pos:])
+	end := t.pos + n.End
 	if !ok {
 		return t.unexpected(end, "in a number")
 	}
-	if t.dst, ok = appendNumber(t.dst, t.src[t.pos:end], float); !ok {
+	if t.dst, ok = appendNumber(t.dst, t.src[t.pos:end], n); !ok {
 		return fault(ErrNumber, t.pos, beyondF64)
 	}
 	t.pos = end
@@ -263,8 +268,8 @@ func (t *text) object(depth int) error {
 	return nil
 }
 
-// sort sorts the members of one object and refuses duplicates: the first in the
-// text, where there are several.
+// sort sorts the members of one object. The error is about a duplicate: the first one in
+// the text if there are several.
 func (t *text) sort(ms []member) error {
 	slices.SortFunc(ms, func(a, b member) int {
 		if c := t.compare(a, b); c != 0 {
@@ -296,13 +301,13 @@ func (t *text) duplicate(m member) error {
 	return fault(ErrDuplicate, m.offset, string(name))
 }
 
-// str reads a string, quotes included, and tells whether its canonical form holds
-// an escape.
+// str reads a string with its quotes, and reports whether its canonical form holds an
+// escape.
 func (t *text) str() (escaped bool, err error) {
 	src, i := t.src, t.pos+1
-	start := t.pos // of what is not copied yet
+	start := t.pos // of the bytes that are not copied yet
 	for {
-		for i < len(src) && plain[src[i]] {
+		for i < len(src) && jsontoken.IsPlain(src[i]) {
 			i++
 		}
 		if i >= len(src) {
@@ -315,14 +320,16 @@ func (t *text) str() (escaped bool, err error) {
 			return escaped, nil
 		case c == '\\':
 			t.dst = append(t.dst, src[start:i]...)
-			r, n, err := t.escape(i)
-			if err != nil {
-				return false, err
-			}
-			if r < 0x20 || r == '"' || r == '\\' {
-				t.dst = appendEscape(t.dst, byte(r))
+			r, n, ok := jsontoken.Escape(src[i:])
+			switch {
+			case !ok && n == 0:
+				return false, fault(ErrUnicode, i, "lone surrogate")
+			case !ok:
+				return false, t.unexpected(i+n, "in an escape")
+			case r < 0x20 || r == '"' || r == '\\':
+				t.dst = jsontoken.AppendEscape(t.dst, byte(r))
 				escaped = true
-			} else {
+			default:
 				t.dst = utf8.AppendRune(t.dst, r)
 			}
 			i += n
@@ -337,59 +344,4 @@ func (t *text) str() (escaped bool, err error) {
 			i += n
 		}
 	}
-}
-
-// escape reads the escape at src[i], two for a pair of surrogates, and returns
-// the character and the length.
-func (t *text) escape(i int) (r rune, n int, err error) {
-	if i+1 >= len(t.src) {
-		return 0, 0, t.unexpected(i+1, "")
-	}
-	switch c := t.src[i+1]; c {
-	case '"', '\\', '/':
-		return rune(c), 2, nil
-	case 'b':
-		return '\b', 2, nil
-	case 't':
-		return '\t', 2, nil
-	case 'n':
-		return '\n', 2, nil
-	case 'f':
-		return '\f', 2, nil
-	case 'r':
-		return '\r', 2, nil
-	case 'u':
-	default:
-		return 0, 0, t.unexpected(i+1, "in an escape")
-	}
-	if r, err = t.hex4(i + 2); err != nil {
-		return 0, 0, err
-	}
-	if r < 0xd800 || r > 0xdfff {
-		return r, 6, nil
-	}
-	if r < 0xdc00 && i+7 < len(t.src) && t.src[i+6] == '\\' && t.src[i+7] == 'u' {
-		low, err := t.hex4(i + 8)
-		if err != nil {
-			return 0, 0, err
-		}
-		if low >= 0xdc00 && low <= 0xdfff {
-			return (r-0xd800)<<10 + (low - 0xdc00) + 0x10000, 12, nil
-		}
-	}
-	return 0, 0, fault(ErrUnicode, i, "lone surrogate")
-}
-
-func (t *text) hex4(i int) (r rune, err error) {
-	for j := i; j < i+4; j++ {
-		if j >= len(t.src) {
-			return 0, t.unexpected(j, "")
-		}
-		d, ok := unhex(t.src[j])
-		if !ok {
-			return 0, t.unexpected(j, "in an escape")
-		}
-		r = r<<4 | d
-	}
-	return r, nil
 }

@@ -11,18 +11,20 @@ import (
 	"slices"
 	"strconv"
 	"unicode/utf8"
+
+	"github.com/beamagents/beamagents-go/pkg/internal/jsontoken"
 )
 
-// flushBytes is the length from which text is handed to the writer.
+// flushBytes is the length from which buf is written to w.
 const flushBytes = 4 << 10
 
-// encoder appends Go values to buf, and hands buf to w from time to time if there
-// is a w.
+// encoder appends Go values to buf. If it has a w, it writes buf to w and empties it each
+// time that buf has grown to flushBytes.
 type encoder struct {
 	buf   []byte
 	w     io.Writer
-	own   []byte   // buffer of Write
-	names []string // of all maps not written yet
+	own   []byte   // the buf of Write, kept for the next call
+	names []string // of the members that are not written yet, of all open maps
 	text  text
 }
 
@@ -38,7 +40,7 @@ func (e *encoder) flush(least int) error {
 	return nil
 }
 
-// value appends v; depth is the number of arrays and objects around it.
+// value appends v, which lies inside depth arrays and objects.
 func (e *encoder) value(v any, depth int) error {
 	switch v := v.(type) {
 	case nil:
@@ -85,7 +87,7 @@ func (e *encoder) value(v any, depth int) error {
 	return nil
 }
 
-// reflect appends the types that are not listed in value.
+// reflect appends a v of a type that value does not list.
 func (e *encoder) reflect(v any, depth int) error {
 	r := reflect.ValueOf(v)
 	if marshalsItself(r.Type()) {
@@ -144,8 +146,8 @@ var (
 
 const ownForm = " has a form of its own; pass it as json.RawMessage"
 
-// marshalsItself reports whether t, or a pointer to it, has a method that
-// encoding/json calls. A pointer has the methods of what it points to.
+// marshalsItself reports whether t, or a pointer to it, has a method that encoding/json
+// calls. A pointer type also has the methods of the type that it points to.
 func marshalsItself(t reflect.Type) bool {
 	if t.Kind() != reflect.Pointer {
 		t = reflect.PointerTo(t)
@@ -179,7 +181,7 @@ func (e *encoder) array(depth, n int, at func(i int) any) error {
 	return nil
 }
 
-// object appends the members whose names are names[base:], and takes these off.
+// object appends an object whose names are e.names[base:], and removes these from e.names.
 func (e *encoder) object(depth, base int, get func(name string) any) error {
 	if depth >= MaxDepth {
 		return fault(ErrDepth, -1, "")
@@ -203,7 +205,7 @@ func (e *encoder) object(depth, base int, get func(name string) any) error {
 		}
 	}
 	e.buf = append(e.buf, '}')
-	clear(e.names[base:]) // the pool must not hold the caller's strings
+	clear(e.names[base:]) // or the pool would keep the caller's strings in memory
 	e.names = e.names[:base]
 	return nil
 }
@@ -217,17 +219,17 @@ func (e *encoder) float(f float64, bits int) error {
 }
 
 func (e *encoder) number(n json.Number) error {
-	end, float, ok := scanNumber(string(n), 0)
-	if !ok || end < len(n) {
-		return fault(ErrSyntax, end, "json.Number")
+	parts, ok := jsontoken.ScanNumber(string(n))
+	if !ok || parts.End < len(n) {
+		return fault(ErrSyntax, parts.End, "json.Number")
 	}
-	if e.buf, ok = appendNumber(e.buf, string(n), float); !ok {
+	if e.buf, ok = appendNumber(e.buf, string(n), parts); !ok {
 		return fault(ErrNumber, 0, beyondF64)
 	}
 	return nil
 }
 
-// raw appends canonicalized text. Nil is null, as for encoding/json.
+// raw appends the canonical form of m. Nil is null, as for encoding/json.
 func (e *encoder) raw(m json.RawMessage, depth int) error {
 	if m == nil {
 		e.null()
@@ -242,28 +244,18 @@ func (e *encoder) raw(m json.RawMessage, depth int) error {
 }
 
 func (e *encoder) str(s string) error {
+	if !utf8.ValidString(s) {
+		return fault(ErrUnicode, -1, badUTF8)
+	}
 	e.buf = append(e.buf, '"')
-	start := 0 // of what is not copied yet
-	for i := 0; i < len(s); {
-		c := s[i]
-		if c >= 0x80 {
-			r, n := utf8.DecodeRuneInString(s[i:])
-			if r == utf8.RuneError && n <= 1 {
-				return fault(ErrUnicode, -1, badUTF8)
-			}
-			i += n
-		} else if i++; !plain[c] {
-			e.buf = appendEscape(append(e.buf, s[start:i-1]...), c)
-			start = i
-		}
-		if e.w != nil && len(e.buf)+i-start >= flushBytes {
-			e.buf = append(e.buf, s[start:i]...)
-			start = i
-			if err := e.flush(flushBytes); err != nil {
-				return err
-			}
+	const piece = flushBytes / 4 // up to six times as long when it is escaped
+	for e.w != nil && len(s) > piece {
+		e.buf = jsontoken.AppendEscaped(e.buf, s[:piece])
+		s = s[piece:]
+		if err := e.flush(flushBytes); err != nil {
+			return err
 		}
 	}
-	e.buf = append(append(e.buf, s[start:]...), '"')
+	e.buf = append(jsontoken.AppendEscaped(e.buf, s), '"')
 	return nil
 }

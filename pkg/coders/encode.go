@@ -8,6 +8,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/beamagents/beamagents-go/pkg/internal/protofield"
 	runtimepb "github.com/beamagents/beamagents-go/proto/beam_agents/runtime/v1"
 	pb "github.com/beamagents/beamagents-go/proto/beam_agents/v1"
 )
@@ -133,13 +134,13 @@ func validTexts(texts []string) bool {
 // encodeTraceEvent encodes by hand, because generated code does not sort the map.
 func encodeTraceEvent(m *pb.TraceEvent) []byte {
 	b := make([]byte, 0, m.SizeVT())
-	b = appendBytes(b, 1, m.TraceId)
-	b = appendBytes(b, 2, m.SpanId)
-	b = appendBytes(b, 3, m.ParentSpanId)
-	b = appendBytes(b, 4, m.EntityKey)
-	b = appendVarint(b, 5, uint64(m.Seq))
-	b = appendVarint(b, 6, uint64(m.StepIndex))
-	b = appendVarint(b, 7, uint64(m.EventType)) // a negative number has ten bytes
+	b = protofield.AppendBytes(b, 1, m.TraceId)
+	b = protofield.AppendBytes(b, 2, m.SpanId)
+	b = protofield.AppendBytes(b, 3, m.ParentSpanId)
+	b = protofield.AppendBytes(b, 4, m.EntityKey)
+	b = protofield.AppendVarint(b, 5, uint64(m.Seq))
+	b = protofield.AppendVarint(b, 6, uint64(m.StepIndex))
+	b = protofield.AppendVarint(b, 7, uint64(m.EventType)) // a negative number has ten bytes
 	var few [usualAttributes]string
 	keys := few[:0]
 	for key := range m.Attributes {
@@ -153,21 +154,7 @@ func encodeTraceEvent(m *pb.TraceEvent) []byte {
 		b = protowire.AppendString(protowire.AppendTag(b, 1, protowire.BytesType), key)
 		b = protowire.AppendString(protowire.AppendTag(b, 2, protowire.BytesType), value)
 	}
-	b = appendVarint(b, 9, uint64(m.StartMs))
-	b = appendVarint(b, 10, uint64(m.EndMs))
+	b = protofield.AppendVarint(b, 9, uint64(m.StartMs))
+	b = protofield.AppendVarint(b, 10, uint64(m.EndMs))
 	return append(b, m.ProtoReflect().GetUnknown()...)
-}
-
-func appendBytes(b []byte, number protowire.Number, v []byte) []byte {
-	if len(v) == 0 {
-		return b
-	}
-	return protowire.AppendBytes(protowire.AppendTag(b, number, protowire.BytesType), v)
-}
-
-func appendVarint(b []byte, number protowire.Number, v uint64) []byte {
-	if v == 0 {
-		return b
-	}
-	return protowire.AppendVarint(protowire.AppendTag(b, number, protowire.VarintType), v)
 }

@@ -3,8 +3,9 @@ package compat
 import (
 	"cmp"
 	"fmt"
-	"strconv"
 	"strings"
+
+	"github.com/beamagents/beamagents-go/internal/terminaltext"
 )
 
 // Finding is a difference that Check has found, or a problem that Lint has found.
@@ -23,30 +24,16 @@ type Finding struct {
 	Rule
 }
 
-// oneLine keeps a name on one line and escapes invisible characters. A pipeline may use any text
-// as a name.
-func oneLine(name string) string {
-	var b strings.Builder
-	for _, r := range name {
-		if strconv.IsPrint(r) {
-			b.WriteRune(r)
-		} else {
-			b.WriteString(strings.Trim(strconv.QuoteRune(r), "'"))
-		}
-	}
-	return b.String()
-}
-
 // String returns the finding in lines. Unprintable characters are escaped.
 func (f Finding) String() string {
 	var text strings.Builder
-	fmt.Fprintf(&text, "%s %s: %s", f.Severity, f.Kind, oneLine(cmp.Or(f.Transform, "the job")))
+	fmt.Fprintf(&text, "%s %s: %s", f.Severity, f.Kind, terminaltext.Line(cmp.Or(f.Transform, "the job")))
 	if f.Subject != "" {
-		text.WriteString(", " + oneLine(f.Subject))
+		text.WriteString(", " + terminaltext.Line(f.Subject))
 	}
 	line := func(name, value string) {
 		if value != "" {
-			fmt.Fprintf(&text, "\n  %-12s %s", name, oneLine(value))
+			fmt.Fprintf(&text, "\n  %-12s %s", name, terminaltext.Line(value))
 		}
 	}
 	line("what", f.Summary)

@@ -12,6 +12,8 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/beamagents/beamagents-go/internal/terminaltext"
 )
 
 const (
@@ -314,7 +316,7 @@ func unique[T any](what string, parts []T, name func(T) string) error {
 }
 
 func (t *Transform) validate() error {
-	name := oneLine(t.Name)
+	name := terminaltext.Line(t.Name)
 	if err := errors.Join(
 		unique("input of "+name, t.Inputs, tag),
 		unique("side input of "+name, t.SideInputs, tag),

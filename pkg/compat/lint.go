@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// The kinds of Lint: what a runner accepts but later breaks.
+// The kinds of Lint: pipelines that one of the runners refuses, or accepts and then breaks.
 const (
 	// SideInput: a transform without cells and timers has a side input.
 	SideInput Kind = "side_input"
@@ -30,8 +30,9 @@ const (
 // LintKinds returns the kinds of Lint, in order.
 func LintKinds() []Kind { return kindsOf(lintRules) }
 
-// Lint returns the problems of a pipeline before any update, ordered by transform and kind: what
-// a runner accepts but breaks while the job runs or at the next update.
+// Lint returns what is wrong with a pipeline before any update, in order of transform and
+// kind. One of the runners refuses the pipeline, or breaks it while it runs or at the next
+// update.
 func Lint(f Fingerprint) []Finding {
 	l := linter{all: index(f), readers: readers(index(f))}
 	for _, name := range slices.Sorted(maps.Keys(l.all)) {
@@ -116,14 +117,18 @@ func (l *linter) fromImpulse(t *Transform, seen map[string]bool) bool {
 const (
 	addsOnce    = "Beam Go SDK 2.77.0, core/runtime/exec: what a call writes to an empty cell is not visible to later reads of the same call (docs/sdk.md has a program)"
 	asStock     = "as with flink: agents-flink changes the ids and the options of a job, and not how Flink runs it"
-	notStored   = "in a streaming job with checkpoints, an element that waits for the side input cannot be stored, and each checkpoint fails the job"
-	prismSource = "Beam Go SDK 2.77.0, Prism"
+	runnerCheck = "pkg/runners/flink: it refuses such a job before it submits it"
+	// runnerCheckSide is about jobs with a side input.
+	runnerCheckSide = "pkg/runners/flink: it refuses such a streaming job with checkpoints before it submits it"
+	notStored       = "in a streaming job with checkpoints, an element that waits for the side input cannot be stored, and each checkpoint fails the job"
+	prismSource     = "Beam Go SDK 2.77.0, Prism"
 )
 
 var lintRules = []kindRule{
 	{SideInput, Rule{
 		"a transform has a side input",
-		inferred(NoEffect, "Beam's capability matrix"), ranAs(FailsForever, notStored), inferred(FailsForever, asStock), inferred(NoEffect, prismSource),
+		inferred(NoEffect, "Beam's capability matrix"), ranAs(FailsForever, notStored),
+		verified(Refuses, runnerCheckSide), inferred(NoEffect, prismSource),
 		"in a streaming job, read the data of the side input in Setup, or put it into the main input; in batch there is nothing to avoid",
 	}},
 	{StatefulSideInput, Rule{
@@ -147,7 +152,7 @@ var lintRules = []kindRule{
 	{MapState, Rule{
 		"a cell is a map, a set or an ordered list",
 		verified(Refuses, "Beam's capability matrix (apache/beam pull request 32915): MapState and SetState are not supported with Runner v2, which Go pipelines use"),
-		ranAs(FailsForever, "the first access to a map fails the bundle"), inferred(FailsForever, asStock),
+		ranAs(FailsForever, "the first access to a map fails the bundle"), verified(Refuses, runnerCheck),
 		verified(Misreads, prismSource+": Map.Clear does nothing"),
 		"use one value cell with a message that holds the entries, such as state.Memory",
 	}},
@@ -159,7 +164,7 @@ var lintRules = []kindRule{
 	}},
 	{TimerFamilies, Rule{
 		"a transform has more than one timer family",
-		inferred(NoEffect, timersByID), ranAs(Hangs, twoFamilies), ranAs(Hangs, twoFamilies), verified(Hangs, prismSource+": always, even if no timer is set"),
+		inferred(NoEffect, timersByID), ranAs(Hangs, twoFamilies), verified(Refuses, runnerCheck), verified(Hangs, prismSource+": always, even if no timer is set"),
 		"use one family, and distinguish timers by their tags",
 	}},
 	{ImpulseTimers, Rule{

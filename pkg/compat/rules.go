@@ -224,7 +224,7 @@ var rules = []kindRule{
 	}},
 	{SideInputAdded, Rule{
 		"a transform has one more side input",
-		inferred(Refuses, dataflowCheck), inferred(FailsForever, asSideInput), inferred(FailsForever, asSideInput), Consequence{},
+		inferred(Refuses, dataflowCheck), inferred(FailsForever, asSideInput), verified(Refuses, runnerCheckSide), Consequence{},
 		newStep,
 	}},
 	{SideInputRemoved, Rule{
@@ -274,7 +274,7 @@ var rules = []kindRule{
 	}},
 	{SecondTimerFamilyAdded, Rule{
 		"a transform has one more timer family, and now has several",
-		inferred(NoEffect, timersByID), ranAs(LosesTimers, twoFamilies), ranAs(LosesTimers, twoFamilies), Consequence{},
+		inferred(NoEffect, timersByID), ranAs(LosesTimers, twoFamilies), ranAs(Refuses, "agents-flink refuses the new job before it submits it"), Consequence{},
 		"use one family, and distinguish timers by their tags",
 	}},
 	{TimerFamilyRemoved, Rule{

@@ -11,8 +11,8 @@ import (
 	"github.com/beamagents/beamagents-go/pkg/events"
 )
 
-// rawEnvelope is what one would write with encoding/json: less strict, and the
-// payload is only delimited.
+// rawEnvelope is the usual type for encoding/json. It is less strict, and the payload is not
+// decoded.
 type rawEnvelope struct {
 	Version  uint16          `json:"version"`
 	Type     string          `json:"type"`
@@ -123,7 +123,7 @@ func BenchmarkEncode(b *testing.B) {
 	})
 }
 
-// Decode and project, beside decoding into RawMessages alone.
+// BenchmarkProject compares decoding and projecting with decoding into RawMessages alone.
 func BenchmarkProject(b *testing.B) {
 	run(b, "events", func(b *testing.B, inputs [][]byte) {
 		for i := 0; b.Loop(); i++ {

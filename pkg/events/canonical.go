@@ -4,79 +4,37 @@ import (
 	"cmp"
 	"slices"
 	"strings"
+
+	"github.com/beamagents/beamagents-go/pkg/internal/jsontoken"
 )
-
-// shortEscape returns the letter of a control character that has a short
-// escape.
-func shortEscape(b byte) (letter byte, ok bool) {
-	switch b {
-	case '\b':
-		return 'b', true
-	case '\t':
-		return 't', true
-	case '\n':
-		return 'n', true
-	case '\f':
-		return 'f', true
-	case '\r':
-		return 'r', true
-	}
-	return 0, false
-}
-
-// appendEscape writes the escape of a quote, a backslash or a control character.
-func appendEscape(dst []byte, b byte) []byte {
-	const hex = "0123456789abcdef"
-	if letter, ok := shortEscape(b); ok {
-		return append(dst, '\\', letter)
-	}
-	if b < ' ' {
-		return append(dst, '\\', 'u', '0', '0', hex[b>>4], hex[b&15])
-	}
-	return append(dst, '\\', b)
-}
-
-// appendEscaped writes what is between the quotes of a string. Only the quote, the
-// backslash and control characters are escaped, each byte on its own.
-func appendEscaped[T string | []byte](dst []byte, s T) []byte {
-	start := 0
-	for i := range len(s) {
-		b := s[i]
-		if b >= ' ' && b != '"' && b != '\\' {
-			continue
-		}
-		dst = appendEscape(append(dst, s[start:i]...), b)
-		start = i + 1
-	}
-	return append(dst, s[start:]...)
-}
 
 // appendString writes a quoted string; s must be valid UTF-8.
 func appendString(dst []byte, s string) []byte {
-	return append(appendEscaped(append(dst, '"'), s), '"')
+	return append(jsontoken.AppendEscaped(append(dst, '"'), s), '"')
 }
 
-// canonicalizer rewrites accepted text in its canonical form: no white space,
-// members sorted by the UTF-8 bytes of their names, the last of equal names,
-// one way to write each number and string.
+// canonicalizer rewrites accepted text in its canonical form: without white space, with the
+// members sorted by the UTF-8 bytes of their names, with the last of equal names alone, and
+// with one way to write each number and string.
 //
-// It finds the order of an object's members before it writes them, so that nothing
-// that is written moves again. To do so it steps over their values, which spans bounds:
-// otherwise the innermost text would be read once for each object around it.
+// It finds the order of an object's members before it writes them, so that it never moves
+// what it has written. For that it has to step over their values. Spans tell where deep
+// values end: without them the innermost text would be read once for each object around it.
 type canonicalizer struct {
 	cursor
 	*output
-	spans []span // of some objects and arrays, by their start
-	spare []int  // where names start, for the next large object
+	spans []span // of some objects and arrays, in the order of their start
+	spare []int  // memory for the names of the next large object
 }
 
 // span is where an object or array lies in the text.
 type span struct{ start, end int }
 
 const (
-	// Every spanLevels levels have spans. What lies less deep needs none.
+	// Objects and arrays of every fourth level have spans. Text that is nested no deeper has
+	// no spans.
 	spanLevels = 4
-	// spanBytes is the length below which an object or array has no span.
+	// An object or array that is shorter than spanBytes has no span.
 	spanBytes = 64
 )
 
@@ -89,7 +47,7 @@ func (c *canonicalizer) write(v Value, o *output) {
 	}
 }
 
-// rewrite is write for a text that may not be canonical.
+// rewrite writes the canonical text of v without looking whether it is canonical already.
 func (c *canonicalizer) rewrite(v Value, o *output) {
 	c.cursor, c.output, c.spans = cursor{s: v.text}, o, c.spans[:0]
 	if v.deep > spanLevels {
@@ -98,6 +56,7 @@ func (c *canonicalizer) rewrite(v Value, o *output) {
 	c.value()
 }
 
+// findSpans reads the whole text once and notes its spans.
 func (c *canonicalizer) findSpans() {
 	open := make([]int, 0, MaxDepth/spanLevels) // indices of the spans that have no end yet
 	walk, depth := c.cursor, 0
@@ -133,7 +92,8 @@ func (c *canonicalizer) nextSpan() int {
 	return i
 }
 
-// skip steps over a member's value, and the comma (more) or the closing brace.
+// skip steps over a member's value and over what follows: a comma (more) or the closing
+// brace.
 func (c *canonicalizer) skip() (more bool) {
 	if b := c.peek(); (b == '{' || b == '[') && len(c.spans) > 0 {
 		c.skipNested()
@@ -144,7 +104,7 @@ func (c *canonicalizer) skip() (more bool) {
 	return c.more()
 }
 
-// skipNested is [cursor.raw] for an object or array. What has a span is not read.
+// skipNested steps over an object or array like [cursor.raw], but jumps over each span.
 func (c *canonicalizer) skipNested() {
 	next, depth := c.nextSpan(), 0
 	for {
@@ -189,23 +149,22 @@ func (c *canonicalizer) value() {
 		c.text = append(c.text, c.literal()...)
 	default:
 		lit := c.literal()
-		if plainNumber(lit) {
+		if parts, _ := jsontoken.ScanNumber(lit); plainNumber(lit, parts) {
 			c.copy(lit)
-		} else if n, float := parseNumber(lit); float {
-			c.text = appendFloat(c.text, n.float, 64)
 		} else {
-			c.copy(lit)
+			n, _ := parseNumber(lit) // plainNumber knows every integer, so this is a float
+			c.text = appendFloat(c.text, n.float, 64)
 		}
 	}
 	c.hand(pieceBytes)
 }
 
-// fewMembers is how many members of an object are put in order without an allocation.
+// An object of at most fewMembers members is sorted without an allocation.
 const fewMembers = 16
 
 func (c *canonicalizer) object() {
 	var few [fewMembers]int
-	names, n, sorted := few[:0], 0, true // names holds where each name starts
+	names, n, sorted := few[:0], 0, true // names holds the offset of each name
 	start := c.i
 	previous := ""
 	for more := c.open('}'); more; n++ {
@@ -250,8 +209,8 @@ func (c *canonicalizer) object() {
 	c.i = end
 }
 
-// inOrder writes an object of the members whose names start there, sorted. Of equal names
-// the last one wins.
+// inOrder writes an object whose names start at these offsets. It sorts them, and writes
+// only the last of equal names.
 func (c *canonicalizer) inOrder(names []int) {
 	slices.SortFunc(names, func(a, b int) int { return cmp.Or(c.compare(a, b), cmp.Compare(a, b)) })
 	c.text = append(c.text, '{')
@@ -268,7 +227,7 @@ func (c *canonicalizer) inOrder(names []int) {
 	c.text = append(c.text, '}')
 }
 
-// member writes a member and steps over it.
+// member writes the member at the cursor and steps over it.
 func (c *canonicalizer) member() {
 	c.peek()
 	c.rewritten(c.quoted())
@@ -279,7 +238,7 @@ func (c *canonicalizer) member() {
 	c.peek()
 }
 
-// compare orders two names by where they start.
+// compare orders two names, given by their offsets, by their text.
 func (c *canonicalizer) compare(a, b int) int {
 	x, y := cursor{c.s, a}, cursor{c.s, b}
 	return strings.Compare(x.str(), y.str())

@@ -58,8 +58,8 @@ const (
 	EventPeerInvocation         = "peer_invocation"
 )
 
-// catalogue is the union of all event types: one struct of each, in order. The
-// length is fixed so that none is lost.
+// catalogue is the union of all event types, with one struct of each, in order. The length
+// of the array is fixed: if a type is missing, the program panics when it starts.
 var catalogue = func() *union {
 	known := unions{}
 	unionOf(known, "ToolErrorKind", ToolErrorKind.Kind, toolErrorKinds)
@@ -136,7 +136,7 @@ type Field struct {
 	// Type is string, bool, a number type such as u64, any, the name of a Go
 	// type of this package, or one of these in brackets for a list.
 	Type string
-	// Required is whether reading demands the member.
+	// Required is whether decoding fails without the member.
 	Required bool
 }
 
@@ -150,8 +150,8 @@ func (f Field) String() string {
 	return f.Name + mark + f.Type
 }
 
-// Lookup describes the event type of that name. It reports false for a type
-// outside the catalogue, which is no error: the set is open.
+// Lookup describes the event type of that name. It reports false for a type that is not in
+// the catalogue. Envelopes may have such types, since the set is open.
 func Lookup(eventType string) (TypeInfo, bool) {
 	i, ok := catalogue.byTag[eventType]
 	if !ok {

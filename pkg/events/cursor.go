@@ -1,8 +1,12 @@
 package events
 
-import "strings"
+import (
+	"strings"
 
-// cursor walks over text that a scanner has accepted. It checks nothing.
+	"github.com/beamagents/beamagents-go/pkg/internal/jsontoken"
+)
+
+// cursor reads text that a scanner has accepted, so it checks nothing.
 type cursor struct {
 	s string
 	i int
@@ -87,8 +91,8 @@ func (c *cursor) str() string {
 	return inner
 }
 
-// open steps over an opening bracket; it reports whether anything is inside,
-// and steps over the closing bracket if not.
+// open steps over an opening bracket and reports whether anything is inside. If not, it
+// steps over the closing bracket, too.
 func (c *cursor) open(closing byte) bool {
 	c.i++
 	if c.peek() == closing {
@@ -124,33 +128,8 @@ func unescape(s string) string {
 			return b.String()
 		}
 		b.WriteString(s[:i])
-		r, size := unescapeOne(s[i:])
+		r, size, _ := jsontoken.Escape(s[i:])
 		b.WriteRune(r)
 		s = s[i+size:]
-	}
-}
-
-// unescapeOne decodes the escape that s begins with, or the two of a pair, and returns
-// how long it is.
-func unescapeOne(s string) (r rune, size int) {
-	switch letter := s[1]; letter {
-	case 'b':
-		return '\b', 2
-	case 'f':
-		return '\f', 2
-	case 'n':
-		return '\n', 2
-	case 'r':
-		return '\r', 2
-	case 't':
-		return '\t', 2
-	case 'u':
-		r = hex4(s, 0)
-		if r < 0xD800 || r > 0xDFFF {
-			return r, 6
-		}
-		return 0x10000 + (r-0xD800)<<10 + hex4(s, 6) - 0xDC00, 12
-	default: // a quote, a backslash or a slash
-		return rune(letter), 2
 	}
 }

@@ -7,10 +7,10 @@ import (
 	"strconv"
 )
 
-// decoder reads typed values from accepted text.
+// decoder reads typed values from text that a scanner has accepted.
 type decoder struct{ cursor }
 
-// shaped reads one value into v, which is of that shape and settable.
+// shaped reads one value into v, which has that shape and can be set.
 func (d *decoder) shaped(v reflect.Value, sh *shape) *DecodeError {
 	b := d.peek()
 	if sh.kind <= wordShape && sh.kind != anyShape {
@@ -99,8 +99,8 @@ func (d *decoder) list(v reflect.Value, elem *shape) *DecodeError {
 	return nil
 }
 
-// object reads a struct. The member "type" of one in a union is no field of it, and so
-// stepped over like an unknown one.
+// object reads a struct. It steps over unknown members, and so over the member "type" of a
+// struct in a union, which is not one of its fields.
 func (d *decoder) object(v reflect.Value, o *object) *DecodeError {
 	switch b := d.peek(); {
 	case b == '[' && o.positional:
@@ -131,7 +131,7 @@ func (d *decoder) object(v reflect.Value, o *object) *DecodeError {
 	return o.complete(v, seen)
 }
 
-// elements reads a struct from an array of its members in their order.
+// elements reads a struct from an array that holds its fields in their order.
 func (d *decoder) elements(v reflect.Value, o *object) *DecodeError {
 	start, n := d.cursor, 0
 	for more := d.open(']'); more; n++ {
@@ -147,7 +147,8 @@ func (d *decoder) elements(v reflect.Value, o *object) *DecodeError {
 	return o.complete(v, 1<<n-1)
 }
 
-// complete deals with the fields that were not seen.
+// complete gives the fields that were not seen the value of a missing member. The error is
+// about a required one.
 func (o *object) complete(v reflect.Value, seen uint64) *DecodeError {
 	for i := range o.fields {
 		if seen>>i&1 != 0 {
@@ -180,7 +181,7 @@ func (d *decoder) field(v reflect.Value, f *field) *DecodeError {
 	return d.shaped(v, f.shape)
 }
 
-// missing gives v the value of a member that is not there.
+// missing gives v the value that the field has when its member is missing.
 func (f *field) missing(v reflect.Value) *DecodeError {
 	switch {
 	case f.presence == required:
@@ -195,8 +196,8 @@ func (f *field) missing(v reflect.Value) *DecodeError {
 	return nil
 }
 
-// variant finds the member "type" of the object ahead, without stepping over
-// anything, and which member of u it names.
+// variant reads the member "type" of the object at the cursor and returns which member of u
+// it names. The cursor stays where it is.
 func (d *decoder) variant(u *union) (int, *DecodeError) {
 	c := d.cursor
 	if c.peek() != '{' {

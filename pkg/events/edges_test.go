@@ -7,7 +7,7 @@ import (
 	"github.com/beamagents/beamagents-go/pkg/events"
 )
 
-// An event that is cut short anywhere is refused, and nothing is read behind its end.
+// An event that is cut short anywhere is refused, and no byte after its end is read.
 func TestDecodeEnvelopeCutShort(t *testing.T) {
 	for _, value := range []string{`true`, `false`, `null`, `-1.5e+10`, `"a\n\u00e9\ud83d\ude00é"`, `[true,{"b":[null]},false]`} {
 		text := `{"version":1,"type":"t","payload":{"a":` + value + `},"metadata":` + value + `}`
@@ -22,7 +22,7 @@ func TestDecodeEnvelopeCutShort(t *testing.T) {
 	}
 }
 
-// The limits of what an escape may say.
+// The first and last escapes that are accepted, and those next to them.
 func TestDecodeEnvelopeEscapes(t *testing.T) {
 	for escape, good := range map[string]bool{
 		`\u0000`: true, `\ud7ff`: true, `\ue000`: true, `\uffff`: true, `\uFFFF`: true, `\uAfAf`: true, `\u0909`: true,
@@ -38,7 +38,7 @@ func TestDecodeEnvelopeEscapes(t *testing.T) {
 	}
 }
 
-// Events are equal where all of their parts are.
+// Events are equal if all of their parts are.
 func TestEnvelopeEqualComparesEachPart(t *testing.T) {
 	read := func(text string) events.Envelope {
 		env, err := events.DecodeEnvelope([]byte(text))

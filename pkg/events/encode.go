@@ -9,9 +9,9 @@ import (
 	"unicode/utf8"
 )
 
-// encoder writes typed values. It stops at the first error and has two forms:
-// the envelope's, with sorted members and floats of 32 bits widened, and the
-// direct one, in the order of the fields.
+// encoder writes typed values and stops at the first error. It writes one of two forms. In
+// that of the envelope, members are sorted and floats of 32 bits are widened. In the direct
+// form, members are in the order of the fields.
 type encoder struct {
 	dst            []byte
 	direct         bool
@@ -36,7 +36,7 @@ func (e *encoder) leave(bracket byte) {
 	e.dst = append(e.dst, bracket)
 }
 
-// nest checks that deep more objects and arrays fit here.
+// nest checks that deep more levels of objects and arrays are allowed here.
 func (e *encoder) nest(deep int) {
 	if e.depth+deep >= MaxDepth {
 		e.fail("recursion limit exceeded")
@@ -72,8 +72,8 @@ func (e *encoder) float(f float64, bits int) {
 	e.dst = appendFloat(e.dst, f, bits)
 }
 
-// value writes a Value. It is read field by field since v may come from an
-// embedded struct that reflection only lets us look at.
+// value writes a Value. It reads v field by field: v may be part of an embedded struct whose
+// name is not exported, and then reflection refuses v.Interface.
 func (e *encoder) value(v reflect.Value) {
 	value := Value{text: v.Field(0).String(), deep: int(v.Field(1).Int()), canonical: v.Field(2).Bool()}
 	e.nest(value.deep)
@@ -136,7 +136,7 @@ func (e *encoder) word(w string, sh *shape) {
 	e.fail(unknownName("variant", w, sh.words).text)
 }
 
-// object writes a struct, with the member "type" if tagged.
+// object writes a struct, and its member "type" if tagged.
 func (e *encoder) object(v reflect.Value, o *object, tagged bool) {
 	e.enter('{')
 	order := o.sorted
@@ -159,7 +159,7 @@ func (e *encoder) object(v reflect.Value, o *object, tagged bool) {
 	e.leave('}')
 }
 
-// field writes one member; it reports whether there was anything to write.
+// field writes one member, unless it is absent and left out. It reports whether it wrote.
 func (e *encoder) field(comma bool, v reflect.Value, f *field) bool {
 	absent := false
 	switch {
@@ -167,7 +167,7 @@ func (e *encoder) field(comma bool, v reflect.Value, f *field) bool {
 		absent = v.IsNil()
 	case f.presence == emptied:
 		absent = v.Len() == 0
-	case f.presence == omitted: // a Value, of which null is absent
+	case f.presence == omitted: // this is a Value, and null counts as absent
 		absent = v.Field(0).Len() == 0 || v.Field(0).String() == "null"
 	}
 	if absent && f.presence != nulled {
@@ -190,7 +190,7 @@ func (e *encoder) field(comma bool, v reflect.Value, f *field) bool {
 	return true
 }
 
-// find returns the member of u that v is, points to, or, as a caller's struct,
+// find returns the member of u that v is, that v points to, or that a caller's struct v
 // embeds directly.
 func (u *union) find(v reflect.Value) (o *object, member reflect.Value, ok bool) {
 	if v = target(v); !v.IsValid() {
@@ -199,7 +199,7 @@ func (u *union) find(v reflect.Value) (o *object, member reflect.Value, ok bool)
 	if i, ok := u.byType[v.Type()]; ok {
 		return u.members[i], v, true
 	}
-	// Only a struct can get the unexported method, by embedding.
+	// A caller's type can have the unexported method only by embedding, as a struct.
 	for f := range v.NumField() {
 		if !v.Type().Field(f).Anonymous {
 			continue
@@ -213,8 +213,8 @@ func (u *union) find(v reflect.Value) (o *object, member reflect.Value, ok bool)
 	return nil, v, false
 }
 
-// target follows one interface and one pointer; the result is not valid if
-// there is nothing.
+// target follows one interface and one pointer. The result is not valid if one of them is
+// nil.
 func target(v reflect.Value) reflect.Value {
 	if v.Kind() == reflect.Interface {
 		v = v.Elem()

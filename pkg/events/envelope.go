@@ -12,12 +12,12 @@ const EnvelopeVersion = 1
 // Envelope is one event as it travels. The version is not kept: it is always
 // [EnvelopeVersion].
 type Envelope struct {
-	// Type names the event. The set is open: a type outside the catalogue
-	// keeps its name and its whole payload. May be empty.
+	// Type names the event. The set is open: an event whose type is not in the catalogue
+	// keeps its name and its whole payload. Type may be empty.
 	Type string
 	// Payload may be any value, null included.
 	Payload Value
-	// Metadata is absent when it is null.
+	// Metadata may be any value. Null means that there is no metadata.
 	Metadata Value
 }
 
@@ -32,15 +32,14 @@ func (e Envelope) WithMetadata(metadata Value) Envelope {
 	return e
 }
 
-// Equal reports whether both envelopes are written as the same bytes; see
-// [Value.Equal].
+// Equal reports whether both envelopes are encoded as the same bytes; see [Value.Equal].
 func (e Envelope) Equal(o Envelope) bool {
 	return e.Type == o.Type && e.Payload.Equal(o.Payload) && e.Metadata.Equal(o.Metadata)
 }
 
-// DecodeEnvelope reads one envelope, strictly; see the package doc. It copies
-// data once and the envelope refers to the copy. Errors are of type
-// *[DecodeError]; a fault in the shape comes before a wrong version.
+// DecodeEnvelope reads one envelope. The package documentation says what it refuses. It
+// copies data once, and the envelope refers to the copy. Errors are of type *[DecodeError];
+// a fault in the shape is reported before a wrong version.
 func DecodeEnvelope(data []byte) (Envelope, error) { return DecodeEnvelopeString(string(data)) }
 
 // DecodeEnvelopeString is [DecodeEnvelope] for text that is a string already. The envelope
@@ -135,8 +134,8 @@ func (sc *scanner) envelope(env *Envelope) (version uint64, err error) {
 	return version, nil
 }
 
-// notObject is the error for text that does not start as an object: it is
-// broken, or of a wrong type.
+// notObject is the error for text that does not begin with an object: it is malformed, or it
+// is another value.
 func (sc *scanner) notObject(expected string) *DecodeError {
 	v, ok := sc.keep(0)
 	if !ok || !sc.end() {
@@ -145,8 +144,7 @@ func (sc *scanner) notObject(expected string) *DecodeError {
 	return wrongType(v.text, expected)
 }
 
-// unsigned returns v as an integer of at most limit, whose type is called
-// name.
+// unsigned returns v as an integer from 0 to limit. Errors call its type name.
 func (v Value) unsigned(name string, limit uint64) (uint64, error) {
 	n, isFloat, ok := v.number()
 	if !ok || isFloat {
@@ -158,22 +156,13 @@ func (v Value) unsigned(name string, limit uint64) (uint64, error) {
 	return 0, outOfRange(v.text, name)
 }
 
-// Validate reports whether the envelope can be written. The one fault there can
-// be is a type that is not valid UTF-8, [ErrSerialize]; what was decoded has
-// none.
-func (e Envelope) Validate() error {
-	if !utf8.ValidString(e.Type) {
-		return fmt.Errorf("%w: the event type is not valid UTF-8", ErrSerialize)
-	}
-	return nil
-}
-
-// AppendJSON appends the envelope to dst: compact, the keys in the order
-// version, type, payload, metadata, the last left out when absent, payload and
-// metadata in their canonical form. Errors are those of [Envelope.Validate].
+// AppendJSON appends the envelope to dst: compact, the members in the order version, type,
+// payload, metadata, payload and metadata in their canonical form. Metadata that is null is
+// left out. The error wraps [ErrSerialize]: the type is not valid UTF-8, which cannot happen
+// with an envelope that was decoded.
 func (e Envelope) AppendJSON(dst []byte) ([]byte, error) {
-	if err := e.Validate(); err != nil {
-		return dst, err
+	if !utf8.ValidString(e.Type) {
+		return dst, fmt.Errorf("%w: the event type is not valid UTF-8", ErrSerialize)
 	}
 	dst = append(dst, `{"version":1,"type":`...)
 	dst = appendString(dst, e.Type)
@@ -186,15 +175,15 @@ func (e Envelope) AppendJSON(dst []byte) ([]byte, error) {
 	return append(dst, '}'), nil
 }
 
-// MarshalJSON is [Envelope.AppendJSON]. Called by encoding/json the text is
-// rewritten by it: it escapes <, > and &. Call it, or AppendJSON, directly
-// where bytes matter.
+// MarshalJSON returns what [Envelope.AppendJSON] appends. When encoding/json calls it,
+// encoding/json then escapes <, > and & in the result. Call it or AppendJSON directly where
+// the exact bytes matter.
 func (e Envelope) MarshalJSON() ([]byte, error) {
 	return e.AppendJSON(make([]byte, 0, 64+len(e.Type)+len(e.Payload.text)+len(e.Metadata.text)))
 }
 
-// UnmarshalJSON is [DecodeEnvelope]. Called by encoding/json the text has been
-// checked by it before, with errors of its own.
+// UnmarshalJSON is [DecodeEnvelope]. When encoding/json calls it, encoding/json has checked
+// the text before, with errors of its own.
 func (e *Envelope) UnmarshalJSON(data []byte) (err error) {
 	*e, err = DecodeEnvelope(data)
 	return err

@@ -15,16 +15,16 @@ const (
 	// CodeUnparsable: not JSON, not UTF-8, a lone surrogate, or a number
 	// beyond the range of a 64-bit float.
 	CodeUnparsable ErrorCode = "unparsable"
-	// CodeUnsupportedVersion: an envelope of sound shape whose version is not
+	// CodeUnsupportedVersion: the shape of the envelope is right, but its version is not
 	// [EnvelopeVersion].
 	CodeUnsupportedVersion ErrorCode = "unsupported_version"
-	// CodeMissingField: a required member is not there.
+	// CodeMissingField: a required member is missing.
 	CodeMissingField ErrorCode = "missing_field"
-	// CodeWrongType: a member has the wrong JSON type, a number out of its
-	// range, an unknown word where the words are fixed (an unknown event type
-	// for a typed event included), or is unknown where nothing unknown may be.
+	// CodeWrongType: a member has the wrong JSON type, its number is out of range, or its
+	// word is not one of a fixed list, such as the type of a typed event. Or a member is
+	// unknown where unknown members are refused.
 	CodeWrongType ErrorCode = "wrong_type"
-	// CodeDuplicateField: a known member is there twice.
+	// CodeDuplicateField: a known member occurs twice.
 	CodeDuplicateField ErrorCode = "duplicate_field"
 	// CodeTooDeep: nested deeper than [MaxDepth].
 	CodeTooDeep ErrorCode = "too_deep"
@@ -33,10 +33,10 @@ const (
 // Error returns the word itself.
 func (c ErrorCode) Error() string { return string(c) }
 
-// DecodeError is the one error type of everything in this package that reads.
-// Its text is that of the protocol where the protocol fixes it, without a
-// prefix, for example "missing field `payload`". It quotes at most 256 bytes of
-// any one piece of the input.
+// DecodeError is the error type of all functions of this package that read. Where the
+// protocol fixes the text of an error, DecodeError has that text, without a prefix: for
+// example "missing field `payload`". It quotes at most 256 bytes of any one piece of the
+// input.
 type DecodeError struct {
 	Code ErrorCode
 	text string
@@ -48,18 +48,18 @@ func (e *DecodeError) Error() string { return e.text }
 // Unwrap returns the code, for errors.Is.
 func (e *DecodeError) Unwrap() error { return e.Code }
 
-// The three ways in which an event cannot become an envelope. Their texts are
-// those of the protocol; errors.Is tells them apart.
+// The three reasons why an event cannot be written as an envelope. Their texts are those of
+// the protocol; errors.Is tells them apart.
 var (
-	// ErrSerialize: a field holds what the wire cannot carry: NaN, an
-	// infinity, invalid UTF-8, a word outside a fixed list, a missing union
-	// member, or a value that is nested too deep.
+	// ErrSerialize: a field holds a value that JSON or the protocol cannot express. It is
+	// NaN, an infinity, invalid UTF-8, a word that is not in a fixed list, a nil interface
+	// where a value is required, or nested too deep.
 	ErrSerialize = errors.New("failed to serialize agent event")
-	// ErrRuntimeShape: there is no event: nil, a nil pointer, or a caller's
-	// type with no event in it.
+	// ErrRuntimeShape: the argument is not an event. It is nil, a nil pointer, or of a
+	// caller's type that does not embed an event.
 	ErrRuntimeShape = errors.New("serialized AgentEvent must be a JSON object with a string `type` field")
-	// ErrTypeDrift: a caller's type embeds an event but names another type
-	// than that event has.
+	// ErrTypeDrift: a caller's type embeds an event, but its EventType returns another name
+	// than that of the event.
 	ErrTypeDrift = errors.New("AgentEvent wire type drifted")
 )
 
@@ -90,7 +90,8 @@ func duplicateField(name string) *DecodeError {
 	return &DecodeError{CodeDuplicateField, "duplicate field `" + name + "`"}
 }
 
-// wrongType names the JSON value that text starts with, which must be valid.
+// wrongType is the error for a JSON value of the wrong type. The text begins with the value,
+// and a scanner has accepted it.
 func wrongType(text, expected string) *DecodeError {
 	c := cursor{s: text}
 	var found string
@@ -111,7 +112,7 @@ func wrongType(text, expected string) *DecodeError {
 	return &DecodeError{CodeWrongType, "invalid type: " + found + ", expected " + expected}
 }
 
-// outOfRange is for a number of the right kind that does not fit.
+// outOfRange is the error for a number of the right kind that is too large or too small.
 func outOfRange(lit, expected string) *DecodeError {
 	return &DecodeError{CodeWrongType, "invalid value: " + kindOf(lit) + ", expected " + expected}
 }
@@ -125,8 +126,8 @@ func kindOf(lit string) string {
 	return kind + " `" + quoted(lit) + "`"
 }
 
-// unknownName is the text for a name outside a fixed list. what is "variant"
-// or "field".
+// unknownName is the error for a name that is not in a fixed list. What is named is a
+// "variant" or a "field".
 func unknownName(what, name string, known []string) *DecodeError {
 	text := []byte("unknown " + what + " `" + quoted(name) + "`, expected ")
 	if len(known) > 1 {

@@ -5,19 +5,18 @@ import (
 	"reflect"
 )
 
-// Event is one event with its fields. The set is closed: the structs of this
-// package whose names are the wire names in Go's spelling, such as [ToolEnd]
-// for tool_end. Reading returns structs, writing takes a pointer too. A
-// caller's own struct that embeds one of them directly is written as that one.
+// Event is one event with its fields. The set is closed: it has the structs of this package
+// whose names are the wire names in Go's spelling, such as [ToolEnd] for tool_end. Functions
+// that read return structs; functions that write accept pointers too. A caller's own struct
+// that embeds an event directly is written as that event.
 type Event interface {
 	// EventType returns the wire name.
 	EventType() string
 	sealed()
 }
 
-// ToEnvelope returns the envelope of an event, without metadata. Floats of 32
-// bits are widened to 64. The error is [ErrSerialize], [ErrRuntimeShape] or
-// [ErrTypeDrift].
+// ToEnvelope returns the envelope of an event, without metadata. Floats of 32 bits are
+// widened to 64. The error wraps [ErrSerialize], [ErrRuntimeShape] or [ErrTypeDrift].
 func ToEnvelope(event Event) (Envelope, error) {
 	e := encoder{dst: make([]byte, 0, 256), depth: 1, deepest: 1}
 	o, err := e.event(event, false)
@@ -27,10 +26,10 @@ func ToEnvelope(event Event) (Envelope, error) {
 	return NewEnvelope(o.tag, Value{string(e.dst), e.deepest - 1, true}), nil
 }
 
-// FromEnvelope returns the event of an envelope, whose metadata it does not
-// look at. Unknown members of the payload are ignored but for the snapshots,
-// which have none. Errors are of type *[DecodeError]; a type outside the
-// catalogue is one of [CodeWrongType].
+// FromEnvelope returns the event of an envelope. It ignores the metadata. It also ignores
+// unknown members of the payload, except in the snapshots, where they are an error. Errors
+// are of type *[DecodeError]; for a type that is not in the catalogue the code is
+// [CodeWrongType].
 func FromEnvelope(env Envelope) (Event, error) {
 	i, ok := catalogue.byTag[env.Type]
 	if !ok {
@@ -41,9 +40,9 @@ func FromEnvelope(env Envelope) (Event, error) {
 	return d.event(i)
 }
 
-// AppendEvent appends an event in its direct form to dst: an object with the
-// member "type" first, then the fields in their order, floats of 32 bits with
-// their own shortest digits. Errors are those of [ToEnvelope].
+// AppendEvent appends an event in its direct form to dst: an object with the member "type"
+// first, then the fields in their order. Floats of 32 bits have their own shortest digits.
+// Errors are those of [ToEnvelope].
 func AppendEvent(dst []byte, event Event) ([]byte, error) {
 	e := encoder{dst: dst, direct: true}
 	if _, err := e.event(event, true); err != nil {
@@ -52,19 +51,17 @@ func AppendEvent(dst []byte, event Event) ([]byte, error) {
 	return e.dst, nil
 }
 
-// DecodeEvent reads an event in its direct form, members in any order. A
-// member that is known and there twice is refused. Errors are of type
-// *[DecodeError].
+// DecodeEvent reads an event in its direct form. Its members may be in any order. A known
+// member that occurs twice is an error. Errors are of type *[DecodeError].
 func DecodeEvent(data []byte) (Event, error) {
-	sc := scanner{s: string(data)}
-	v, ok := sc.keep(0)
-	if !ok || !sc.end() {
-		return nil, sc.err
+	v, err := parse(string(data), 0)
+	if err != nil {
+		return nil, err
 	}
 	return (&decoder{cursor{s: v.text}}).tagged()
 }
 
-// event writes an event and returns its shape.
+// event writes an event, with its member "type" if tagged, and returns its shape.
 func (e *encoder) event(event Event, tagged bool) (*object, error) {
 	o, v, ok := catalogue.find(reflect.ValueOf(event))
 	if !ok {
@@ -77,7 +74,7 @@ func (e *encoder) event(event Event, tagged bool) (*object, error) {
 	return o, e.err
 }
 
-// tagged reads an event with the member "type".
+// tagged reads an event that the member "type" names.
 func (d *decoder) tagged() (Event, error) {
 	i, err := d.variant(catalogue)
 	if err != nil {

@@ -88,14 +88,14 @@ func TestToEnvelopeTakesPointersAndEmbeddings(t *testing.T) {
 			t.Errorf("%T: %v (%v)", event, env, err)
 		}
 	}
-	// A Value inside of what reflection may only look at.
+	// A Value in a struct that a caller's struct embeds.
 	env, err := events.ToEnvelope(struct{ events.ToolExecutionStart }{events.ToolExecutionStart{Args: parse(t, "[1]")}})
 	if err != nil || !strings.Contains(encode(t, env), `"args":[1]`) {
 		t.Errorf("embedded Value: %v", err)
 	}
 }
 
-// What is absent, null, zero, empty or missing, each way round.
+// Fields that are absent, null, zero, empty or missing, when written and when read.
 func TestFieldPresence(t *testing.T) {
 	const binding = `"schema":"s","packageId":"p","packageVersion":"1","lifecycleGeneration":1,"generationDigest":"g","capabilitySnapshotDigest":"c","knowledge":{"schema":"s","surfaceId":"i","formatVersion":"f","contentDigest":"d","searchSchema":"a","readSchema":"b","citationSchema":"c","lifecycleGeneration":1,"generationDigest":"g"}`
 	for _, c := range []struct{ name, in, want string }{
@@ -147,7 +147,7 @@ func TestFieldPresence(t *testing.T) {
 	}
 }
 
-// What Go leaves zero, and a null that is there.
+// Structs with zero fields, and members that are null.
 func TestZeroFieldsAreWritten(t *testing.T) {
 	for _, c := range []struct {
 		event events.Event
@@ -231,15 +231,14 @@ func TestDecodeEventRefuses(t *testing.T) {
 	}
 }
 
-// Snapshots refuse what they do not know at every level, inside an envelope
-// too.
+// Snapshots refuse unknown members at every level, also inside an envelope.
 func TestSnapshotsAreStrict(t *testing.T) {
 	seen := 0
 	for _, v := range theVectors(t).Events {
 		if !strings.HasPrefix(v.Name, "representative: ") || !strings.HasSuffix(v.Name, "_bound") {
 			continue
 		}
-		// Each object below the event gets a member more, one at a time.
+		// Each object below the event gets one more member, one object at a time.
 		for at, b := range v.EnvelopeJSON {
 			start := strings.Index(v.EnvelopeJSON, `"snapshot":`)
 			if start < 0 {
@@ -283,7 +282,7 @@ func TestFromEnvelope(t *testing.T) {
 	}
 }
 
-// An event as deep as an envelope may be.
+// An event that is nested as deep as an envelope may be.
 func TestEventDepth(t *testing.T) {
 	event := events.ToolExecutionStart{Args: parse(t, nested(125))}
 	env, err := events.ToEnvelope(event)

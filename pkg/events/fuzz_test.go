@@ -11,8 +11,8 @@ import (
 	"unicode/utf8"
 )
 
-// checkRefused demands that an error of a reader is a DecodeError with a code
-// of the list and a text that is short and valid.
+// checkRefused tests that an error is a DecodeError with a code of the list and with a text
+// that is short and valid UTF-8.
 func checkRefused(t *testing.T, err error) {
 	t.Helper()
 	var de *DecodeError
@@ -29,7 +29,7 @@ func checkRefused(t *testing.T, err error) {
 	}
 }
 
-// checkValue compares a Value with what encoding/json reads in its place.
+// checkValue compares a Value with what encoding/json reads from the same text.
 func checkValue(t *testing.T, v Value, text string) {
 	t.Helper()
 	written := v.JSON()
@@ -49,8 +49,8 @@ func checkValue(t *testing.T, v Value, text string) {
 	}
 }
 
-// tree is what encoding/json reads, each number by what the protocol makes of
-// it.
+// tree is what encoding/json reads. Each number is replaced by the number that the protocol
+// reads.
 func tree(t *testing.T, text string) any {
 	t.Helper()
 	d := json.NewDecoder(strings.NewReader(text))

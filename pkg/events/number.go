@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// number is a JSON number as the protocol sees it: an integer of 64 bits with
-// its sign apart, or a float.
+// number is a JSON number as the protocol reads it: an integer of 64 bits and its sign, or a
+// float.
 type number struct {
 	negative bool
 	abs      uint64
@@ -30,7 +30,7 @@ func parseNumber(lit string) (n number, isFloat bool) {
 			return number{negative: negative, abs: abs}, false
 		}
 	}
-	f, _ := strconv.ParseFloat(lit, 64) // out of range: the scanner has refused it
+	f, _ := strconv.ParseFloat(lit, 64) // cannot fail: the scanner refuses what is out of range
 	return number{float: f}, true
 }
 
@@ -53,10 +53,10 @@ func (n number) int64() (int64, bool) {
 	return int64(n.abs), true
 }
 
-// appendFloat writes a finite float of 32 or 64 bits: the shortest digits that
-// read back as f, always with a fraction or an exponent. Fixed notation is for
-// 1e-5 <= |f| < 1e16, of a 32-bit float for 1e-6 <= |f| < 1e13; an exponent
-// has neither a plus nor leading zeros.
+// appendFloat writes a finite float of 32 or 64 bits with the shortest digits that read back
+// as f, and always with a fraction or an exponent. It uses fixed notation for 1e-5 <= |f| <
+// 1e16, and for 1e-6 <= |f| < 1e13 if f has 32 bits. An exponent has neither a plus nor
+// leading zeros.
 func appendFloat(dst []byte, f float64, bits int) []byte {
 	low, high := 1e-5, 1e16
 	if bits == 32 {

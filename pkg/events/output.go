@@ -3,19 +3,21 @@ package events
 import (
 	"strings"
 	"unicode/utf8"
+
+	"github.com/beamagents/beamagents-go/pkg/internal/jsontoken"
 )
 
-// pieceBytes is the length from which an output hands its text on, in bytes.
+// pieceBytes is the length from which an output passes its text on, in bytes.
 const pieceBytes = 4 << 10
 
-// output takes text from its first byte to its last. It keeps all of it, or hands it on
-// in pieces where there is a spill.
+// output collects text that is written from its first byte to its last. It keeps the whole
+// text, or passes it on in pieces if there is a spill.
 type output struct {
 	text  []byte
 	spill func(piece []byte)
 }
 
-// hand hands on what there is if it is at least that many bytes.
+// hand passes on the text that is there, if it has at least that many bytes.
 func (o *output) hand(least int) {
 	if o.spill != nil && len(o.text) >= least {
 		o.spill(o.text)
@@ -23,8 +25,8 @@ func (o *output) hand(least int) {
 	}
 }
 
-// pieces calls add with s, in pieces where they are handed on. A piece may end within a
-// character.
+// pieces calls add with s, or with one piece of s after the other if the output passes its
+// text on. A piece may end within a character.
 func (o *output) pieces(s string, add func(dst []byte, s string) []byte) {
 	for o.spill != nil && len(s) > pieceBytes {
 		o.text = add(o.text, s[:pieceBytes])
@@ -43,11 +45,12 @@ func (o *output) copy(s string) {
 // string writes s as a JSON string; s must be valid UTF-8.
 func (o *output) string(s string) {
 	o.text = append(o.text, '"')
-	o.pieces(s, appendEscaped[string])
+	o.pieces(s, jsontoken.AppendEscaped[string])
 	o.text = append(o.text, '"')
 }
 
-// rewritten writes in its canonical form a string that was read, whose text is inner.
+// rewritten writes the canonical form of a string of the input: inner is what stands between
+// its quotes there, and escaped whether that holds escapes.
 func (o *output) rewritten(inner string, escaped bool) {
 	o.text = append(o.text, '"')
 	for escaped {
@@ -56,9 +59,9 @@ func (o *output) rewritten(inner string, escaped bool) {
 			break
 		}
 		o.copy(inner[:i])
-		r, size := unescapeOne(inner[i:])
+		r, size, _ := jsontoken.Escape(inner[i:])
 		if r < ' ' || r == '"' || r == '\\' {
-			o.text = appendEscape(o.text, byte(r))
+			o.text = jsontoken.AppendEscape(o.text, byte(r))
 		} else {
 			o.text = utf8.AppendRune(o.text, r)
 		}

@@ -5,22 +5,23 @@ import (
 	"math"
 	"reflect"
 	"strconv"
+
+	"github.com/beamagents/beamagents-go/pkg/internal/jsontoken"
 )
 
-// Projection is the flat view of an envelope: the same 17 columns for every
-// type, nil where there is nothing. The fields stand in the order in which
-// they are written.
+// Projection is the flat view of an envelope: the same 17 columns for every type. A column
+// that an event does not have is nil. The fields are in the order in which they are written.
 type Projection struct {
-	// DataJSON is PayloadJSON but for the 11 types whose payload the columns
-	// show in full.
+	// DataJSON equals PayloadJSON. It is nil for the 11 types whose payload is completely
+	// in the other columns.
 	DataJSON *string `wire:"data_json,null"`
 	// Error is the message of the type error.
 	Error *string `wire:"error,null"`
-	// ErrorKindJSON is why a tool failed, in its canonical text.
+	// ErrorKindJSON is the canonical text of the reason why a tool failed.
 	ErrorKindJSON *string `wire:"error_kind_json,null"`
-	// EventType is the type, as it came.
+	// EventType is the type of the envelope.
 	EventType string `wire:"event_type"`
-	// ExitCode is a tool's exit code; 0 or 1 for the success of a subagent.
+	// ExitCode is the exit code of a tool. For a subagent it is 0 for success, otherwise 1.
 	ExitCode *int32 `wire:"exit_code,null"`
 	// MetadataJSON is the canonical text of the metadata.
 	MetadataJSON *string `wire:"metadata_json,null"`
@@ -40,43 +41,44 @@ type Projection struct {
 	TotalTokens *uint64 `wire:"total_tokens,null"`
 	// Turn is the number of the turn.
 	Turn *uint64 `wire:"turn,null"`
-	// VerificationSummaryJSON is the canonical text of the summary, whatever it
-	// is.
+	// VerificationSummaryJSON is the canonical text of the member verification_summary,
+	// whatever its value is.
 	VerificationSummaryJSON *string `wire:"verification_summary_json,null"`
-	// VerificationSummaryText is the summary in one line if it is one.
+	// VerificationSummaryText is the summary in one line, if that member is a
+	// [VerificationSummary].
 	VerificationSummaryText *string `wire:"verification_summary_text,null"`
 	// Version is EnvelopeVersion.
 	Version uint16 `wire:"version"`
 }
 
-// projected is what the projection takes from a type's payload.
+// projected says which columns the payload of a type fills.
 type projected struct {
-	noData  bool // the columns show the payload in full
+	noData  bool // the payload is completely in other columns than DataJSON
 	sources []source
 }
 
-// source is a member of the payload and where it goes. A member that is not
-// there comes as a Value without text.
+// source is a member of the payload and the function that puts it into its column. A member
+// that is missing is passed as a Value without text.
 type source struct {
 	name string
 	put  func(*row, Value)
 }
 
-// row is a projection whose larger columns of JSON are not text yet.
+// row is a projection whose columns of JSON are still values: their text may be large.
 type row struct {
 	Projection
 	payload   Value
 	hasData   bool  // DataJSON is the payload too
-	metadata  Value // null where there is none
-	errorKind Value // without text where there is none
-	summary   Value // without text where there is none
+	metadata  Value // null if there is no metadata
+	errorKind Value // without text if there is no error kind
+	summary   Value // without text if there is no summary
 }
 
-// maxSources is the most sources that a type has.
+// maxSources is the largest number of sources that a type has.
 const maxSources = 5
 
-// projections is the table of the protocol. Types that are not here project
-// their data alone.
+// projections is the table of the protocol. A type that is not in it fills only the columns
+// that do not depend on the type, such as DataJSON.
 var projections = map[string]projected{
 	EventAgentStart:           {noData: true, sources: []source{{"prompt", toPrompt}}},
 	EventPlanningStart:        {noData: true, sources: []source{{"prompt", toPrompt}}},
@@ -126,8 +128,8 @@ func toErrorKind(p *row, v Value) {
 	}
 }
 
-// toSuccess gives a subagent the exit code of its success, never the one that
-// its payload may hold.
+// toSuccess turns the success of a subagent into an exit code. A member exit_code of its
+// payload is ignored.
 func toSuccess(p *row, v Value) {
 	if success, ok := v.Bool(); ok {
 		p.ExitCode = new(int32(1))
@@ -137,7 +139,8 @@ func toSuccess(p *row, v Value) {
 	}
 }
 
-// afterText joins a second string to the text; without both there is none.
+// afterText appends a second string to the text. If one of the two is missing, the column is
+// nil.
 func afterText(p *row, v Value) {
 	status, ok := v.Str()
 	if p.Text == nil || !ok {
@@ -171,8 +174,8 @@ func (v Value) uint64OrNil() *uint64 {
 	return nil
 }
 
-// Project returns the flat view of the envelope. A payload of any shape
-// projects: what does not fit is nil.
+// Project returns the flat view of the envelope. It accepts a payload of any shape: a column
+// whose member is missing or has another type is nil.
 func (e Envelope) Project() Projection {
 	r := e.row()
 	p := r.Projection
@@ -192,9 +195,9 @@ func (e Envelope) Project() Projection {
 	return p
 }
 
-// WriteProjection writes to w what [Projection.AppendJSON] appends for the projection of
-// the envelope. It writes in pieces of a few KiB and never holds the text of a column of
-// JSON as a whole, so that a large event needs little memory beside itself. The error is
+// WriteProjection writes to w what [Projection.AppendJSON] appends for the projection of the
+// envelope. It writes pieces of a few KiB and never holds the whole text of a column of
+// JSON, so that the projection of a large event needs little memory of its own. The error is
 // that of w.
 func (e Envelope) WriteProjection(w io.Writer) error {
 	var err error
@@ -212,7 +215,7 @@ func (e Envelope) WriteProjection(w io.Writer) error {
 		return func(o *output) {
 			o.text = append(o.text, '"')
 			inner := output{spill: func(piece []byte) {
-				o.text = appendEscaped(o.text, piece)
+				o.text = jsontoken.AppendEscaped(o.text, piece)
 				o.hand(pieceBytes)
 			}}
 			c.write(v, &inner)
@@ -250,7 +253,8 @@ func (e Envelope) row() row {
 	return r
 }
 
-// ProjectEvent is [ToEnvelope] and [Envelope.Project] in one.
+// ProjectEvent returns the projection of the envelope that [ToEnvelope] returns. Errors are
+// those of ToEnvelope.
 func ProjectEvent(event Event) (Projection, error) {
 	env, err := ToEnvelope(event)
 	if err != nil {
@@ -259,9 +263,9 @@ func ProjectEvent(event Event) (Projection, error) {
 	return env.Project(), nil
 }
 
-// AppendJSON appends the projection to dst as one object of all 17 columns,
-// null where there is nothing. Strings are written as in an envelope; they
-// must be valid UTF-8, which what [Envelope.Project] returns always is.
+// AppendJSON appends the projection to dst as one object with all 17 columns; nil is written
+// as null. Strings are written as in an envelope. They must be valid UTF-8, as those of
+// [Envelope.Project] always are.
 func (p Projection) AppendJSON(dst []byte) []byte {
 	column := func(s *string) func(*output) {
 		if s == nil {
@@ -280,12 +284,13 @@ func (p Projection) AppendJSON(dst []byte) []byte {
 	return o.text
 }
 
-// jsonColumns write the columns that are JSON; nil is null.
+// jsonColumns are functions that write the columns that are JSON. Nil stands for null.
 type jsonColumns struct {
 	data, errorKind, metadata, payload, summary func(*output)
 }
 
-// write writes the 17 columns: those that are JSON as columns does, the others from p.
+// write writes the 17 columns. It calls columns for those that are JSON, and takes the others
+// from p.
 func (p *Projection) write(o *output, columns jsonColumns) {
 	null := func(name string, absent bool) bool {
 		o.text = append(o.text, name...)
@@ -336,13 +341,13 @@ func (p Projection) MarshalJSON() ([]byte, error) { return p.AppendJSON(nil), ni
 
 var projectionShape = unions{}.object(reflect.TypeFor[Projection](), false)
 
-// DecodeProjection reads what [Projection.AppendJSON] writes: members in any order, a
-// null or missing column is nil, others are ignored. Errors are of type *[DecodeError].
+// DecodeProjection reads what [Projection.AppendJSON] writes. The members may be in any
+// order. A column that is null or missing is nil, and unknown members are ignored. Errors
+// are of type *[DecodeError].
 func DecodeProjection(data []byte) (Projection, error) {
-	sc := scanner{s: string(data)}
-	v, ok := sc.keep(0)
-	if !ok || !sc.end() {
-		return Projection{}, sc.err
+	v, err := parse(string(data), 0)
+	if err != nil {
+		return Projection{}, err
 	}
 	var p Projection
 	if err := (&decoder{cursor{s: v.text}}).object(reflect.ValueOf(&p).Elem(), projectionShape); err != nil {

@@ -30,7 +30,7 @@ func TestProjectionsAreReadBack(t *testing.T) {
 	}
 }
 
-// A member that is missing or does not fit leaves its column null.
+// A column is null if its member is missing or has another type.
 func TestProjectWhatDoesNotFit(t *testing.T) {
 	for _, c := range []struct{ eventType, payload, column, want string }{
 		{events.EventToolEnd, `{"exit_code":-2147483648}`, "exit_code", "-2147483648"},
@@ -79,8 +79,8 @@ func TestDecodeProjectionRefuses(t *testing.T) {
 	}
 }
 
-// The line of a summary is that of the typed event, whose summary is read from canonical
-// text, and there is none where that cannot be read.
+// The text of a summary is that of the typed event, whose summary is read from canonical text.
+// If the typed event cannot be read, the column is null.
 func TestSummaryTextIsOfTheEvent(t *testing.T) {
 	const usage = `"usage":{"prompt_tokens":0,"completion_tokens":0,"total_tokens":0}`
 	const counts = `"report_count":1,"required_check_count":2,"pending_required_check_count":3,"failed_check_count":4,"residual_risk_count":5`

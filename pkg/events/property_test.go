@@ -13,9 +13,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
+
+	"github.com/beamagents/beamagents-go/pkg/internal/jsontoken"
 )
 
-// drawAny draws what [ValueOf] takes, at most depth levels deep.
+// drawAny draws a value that [ValueOf] accepts, nested at most depth levels.
 func drawAny(depth int) *rapid.Generator[any] {
 	scalar := rapid.OneOf(
 		rapid.Just[any](nil),
@@ -31,8 +33,8 @@ func drawAny(depth int) *rapid.Generator[any] {
 	)
 }
 
-// scribble writes v as somebody else might: any order, space, escapes, and
-// members that later ones replace.
+// scribble writes v as another program might: in any order, with white space and escapes, and
+// with members that later members of the same name replace.
 func scribble(r *rand.Rand, v any) string {
 	space := func() string { return strings.Repeat(" ", r.IntN(2)) + strings.Repeat("\n", r.IntN(2)) }
 	str := func(s string) string {
@@ -123,7 +125,7 @@ func TestEnvelopeProperties(t *testing.T) {
 	})
 }
 
-// equalMaps takes an empty map or list for a nil one.
+// equalMaps treats an empty map or list as equal to nil.
 var equalMaps = cmp.Transformer("json", func(m map[string]any) map[string]any {
 	if m == nil {
 		return map[string]any{}
@@ -131,7 +133,7 @@ var equalMaps = cmp.Transformer("json", func(m map[string]any) map[string]any {
 	return m
 })
 
-// drawInto fills a settable v of that shape.
+// drawInto sets v, which has that shape, to a drawn value.
 func drawInto(t *rapid.T, v reflect.Value, sh *shape, label string) {
 	switch sh.kind {
 	case stringShape:
@@ -190,8 +192,8 @@ func drawObject(t *rapid.T, v reflect.Value, o *object) {
 	}
 }
 
-// Whatever an event holds, it comes back, both ways; what is written is read
-// and is canonical.
+// Any event is the same after it was written and read, in both forms. What is written is
+// canonical.
 func TestEventProperties(t *testing.T) {
 	for i, name := range catalogue.tags {
 		t.Run(name, func(t *testing.T) {
@@ -238,7 +240,8 @@ func TestEventProperties(t *testing.T) {
 	}
 }
 
-// rewritten is the canonical form of accepted text, without the short cut.
+// rewritten is the canonical form of accepted text, without the shortcut for text that is
+// canonical already.
 func rewritten(text string) string {
 	v := accepted(text)
 	var o output
@@ -246,13 +249,13 @@ func rewritten(text string) string {
 	return string(o.text)
 }
 
-// A number that is copied as it is would be written just so.
+// A number that plainNumber accepts is exactly what would be written.
 func TestPlainNumbersAreWrittenAsTheyAre(t *testing.T) {
 	literal := rapid.StringMatching(`-?(0|[1-9][0-9]{0,19})(\.0{0,6}[0-9]{1,17})?([eE][-+]?[0-9]{1,2})?`)
 	plain := 0
 	rapid.Check(t, func(t *rapid.T) {
 		lit := literal.Draw(t, "literal")
-		if !plainNumber(lit) {
+		if n, _ := jsontoken.ScanNumber(lit); !plainNumber(lit, n) {
 			return
 		}
 		plain++

@@ -2,16 +2,16 @@ package events
 
 import "reflect"
 
-// RunRecord is one event of a run as a store keeps it.
+// RunRecord is one event of a run, in the form in which a store of runs keeps it.
 type RunRecord struct {
 	// Sequence counts all events of the run, from 0.
 	Sequence uint64
-	// TimestampMs is a Unix time in ms, which never goes back within a run.
+	// TimestampMs is a Unix time in ms. Within a run it never decreases.
 	TimestampMs uint64
 	Event       Event
 }
 
-// runRecord is a RunRecord whose event is still text.
+// runRecord is a RunRecord whose event is not decoded yet.
 type runRecord struct {
 	Sequence    uint64 `wire:"sequence"`
 	TimestampMs uint64 `wire:"timestamp_ms"`
@@ -31,9 +31,9 @@ var (
 	runMetadataShape = unions{}.object(reflect.TypeFor[runMetadata](), false)
 )
 
-// ToEnvelope returns the event's envelope with the metadata run_id, session_id,
-// sequence and timestamp_ms. The ids may be empty. Errors are those of the
-// function [ToEnvelope]; an id that is not UTF-8 is [ErrSerialize].
+// ToEnvelope returns the envelope of the event with the metadata run_id, session_id,
+// sequence and timestamp_ms. The ids may be empty. Errors are those of the function
+// [ToEnvelope]; for an id that is not UTF-8 the error wraps [ErrSerialize].
 func (r RunRecord) ToEnvelope(runID, sessionID string) (Envelope, error) {
 	env, err := ToEnvelope(r.Event)
 	if err != nil {
@@ -47,8 +47,8 @@ func (r RunRecord) ToEnvelope(runID, sessionID string) (Envelope, error) {
 	return env.WithMetadata(Value{string(e.dst), 1, true}), nil
 }
 
-// FromRunEnvelope is the way back from [RunRecord.ToEnvelope]. Other members of
-// the metadata are ignored. Errors are of type *[DecodeError].
+// FromRunEnvelope returns what [RunRecord.ToEnvelope] was called with. It ignores other
+// members of the metadata. Errors are of type *[DecodeError].
 func FromRunEnvelope(env Envelope) (r RunRecord, runID, sessionID string, err error) {
 	if env.Metadata.IsNull() {
 		return RunRecord{}, "", "", missingField("metadata")
@@ -65,9 +65,9 @@ func FromRunEnvelope(env Envelope) (r RunRecord, runID, sessionID string, err er
 	return RunRecord{m.Sequence, m.TimestampMs, event}, m.RunID, m.SessionID, nil
 }
 
-// AppendJSON appends the record to dst: an object with the members sequence,
-// timestamp_ms and event, the event in the form of [AppendEvent]. Errors are
-// those of the function [ToEnvelope].
+// AppendJSON appends the record to dst: an object with the members sequence, timestamp_ms
+// and event. The event is in the form of [AppendEvent]. Errors are those of the function
+// [ToEnvelope].
 func (r RunRecord) AppendJSON(dst []byte) ([]byte, error) {
 	e := encoder{dst: dst, direct: true}
 	e.enter('{')
@@ -86,13 +86,12 @@ func (r RunRecord) AppendJSON(dst []byte) ([]byte, error) {
 // MarshalJSON is [RunRecord.AppendJSON]; see [Envelope.MarshalJSON].
 func (r RunRecord) MarshalJSON() ([]byte, error) { return r.AppendJSON(nil) }
 
-// DecodeRunRecord reads a record, members in any order, unknown ones ignored,
-// known ones at most once. Errors are of type *[DecodeError].
+// DecodeRunRecord reads a record. Its members may be in any order and occur at most once;
+// unknown members are ignored. Errors are of type *[DecodeError].
 func DecodeRunRecord(data []byte) (RunRecord, error) {
-	sc := scanner{s: string(data)}
-	v, ok := sc.keep(0)
-	if !ok || !sc.end() {
-		return RunRecord{}, sc.err
+	v, err := parse(string(data), 0)
+	if err != nil {
+		return RunRecord{}, err
 	}
 	var w runRecord
 	if err := (&decoder{cursor{s: v.text}}).object(reflect.ValueOf(&w).Elem(), runRecordShape); err != nil {

@@ -62,7 +62,7 @@ func TestFromRunEnvelope(t *testing.T) {
 	}
 }
 
-// The types work where encoding/json meets them.
+// The types can be marshaled and unmarshaled by encoding/json.
 func TestMarshalers(t *testing.T) {
 	record := events.RunRecord{Sequence: 1, TimestampMs: 2, Event: events.MemoryRecalled{MemoryID: "m", Relevance: 0.9}}
 	env, err := record.ToEnvelope("r", "s")

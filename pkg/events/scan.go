@@ -1,19 +1,19 @@
 package events
 
 import (
-	"math"
 	"strconv"
-	"strings"
 	"unicode/utf8"
+
+	"github.com/beamagents/beamagents-go/pkg/internal/jsontoken"
 )
 
 // MaxDepth is the nesting that is refused: an envelope may hold at most
 // MaxDepth-1 objects and arrays inside one another, itself included.
 const MaxDepth = 128
 
-// scanner checks JSON text in one pass. Beside grammar it demands UTF-8,
-// paired surrogates, floats that are finite, and a bounded depth. On the way
-// it learns how deep the text is and whether it surely is canonical already.
+// scanner checks JSON text in one pass. Besides the grammar it checks that the text is
+// UTF-8, that surrogates are paired, that floats are finite and that the depth is bounded.
+// On the way it finds out how deep the text is and whether it is surely canonical already.
 type scanner struct {
 	s         string
 	i         int
@@ -27,7 +27,7 @@ func (sc *scanner) fail(what string) bool {
 	return false
 }
 
-// space skips white space. Canonical text has none.
+// space skips white space, which canonical text does not have.
 func (sc *scanner) space() {
 	for sc.i < len(sc.s) {
 		switch sc.s[sc.i] {
@@ -84,8 +84,8 @@ func (sc *scanner) word(w string) bool {
 	return true
 }
 
-// enter notes that the scan is inside depth objects and arrays, and steps
-// over the opening bracket.
+// enter steps over an opening bracket. What follows lies inside depth objects and arrays,
+// which it checks and notes.
 func (sc *scanner) enter(depth int) bool {
 	if depth >= MaxDepth {
 		sc.err = &DecodeError{CodeTooDeep, "recursion limit exceeded at byte " + strconv.Itoa(sc.i)}
@@ -151,8 +151,8 @@ func (sc *scanner) next(closing byte) (more, ok bool) {
 	return false, sc.fail("expected `,` or `" + string(closing) + "`")
 }
 
-// key scans a member's name and the colon. A name with an escape comes as it
-// is written, which is no order to compare by: such text counts as not
+// key scans a member's name and the colon. It returns the name as it is written. A name with
+// an escape cannot be compared in that form, so text with such a name counts as not
 // canonical.
 func (sc *scanner) key() (raw string, ok bool) {
 	if sc.peek() != '"' {
@@ -174,19 +174,11 @@ func (sc *scanner) key() (raw string, ok bool) {
 	return raw, true
 }
 
-// plain marks the bytes that a string holds as they are.
-var plain = func() (t [256]bool) {
-	for b := 0x20; b < utf8.RuneSelf; b++ {
-		t[b] = b != '"' && b != '\\'
-	}
-	return t
-}()
-
-// text scans a string, the quotes included.
+// text scans a string with its quotes.
 func (sc *scanner) text() (escaped, ok bool) {
 	s, i := sc.s, sc.i+1
 	for {
-		for i < len(s) && plain[s[i]] {
+		for i < len(s) && jsontoken.IsPlain(s[i]) {
 			i++
 		}
 		sc.i = i
@@ -215,156 +207,78 @@ func (sc *scanner) text() (escaped, ok bool) {
 	}
 }
 
-// escape scans one escape, or two that make a surrogate pair.
+// escape scans one escape, or two that are a pair of surrogates.
 func (sc *scanner) escape() bool {
-	if sc.i+1 == len(sc.s) {
-		return sc.fail("unexpected end in a string")
-	}
-	switch sc.s[sc.i+1] {
-	case '"', '\\', 'b', 'f', 'n', 'r', 't':
+	rest := sc.s[sc.i:]
+	if len(rest) > 1 && jsontoken.ShortEscape(rest[1]) != 0 { // most escapes, without a call
+		sc.canonical = sc.canonical && rest[1] != '/'
 		sc.i += 2
 		return true
-	case '/':
-		sc.canonical = false
-		sc.i += 2
-		return true
-	case 'u':
-		r := hex4(sc.s, sc.i)
-		if r < 0 {
-			return sc.fail("invalid escape")
-		}
-		if _, short := shortEscape(byte(r)); r >= ' ' || short || sc.s[sc.i+5] < 'a' && sc.s[sc.i+5] > '9' {
-			sc.canonical = false
-		}
-		switch {
-		case r < 0xD800 || r > 0xDFFF:
-			sc.i += 6
-			return true
-		case r < 0xDC00 && lowSurrogate(hex4(sc.s, sc.i+6)):
-			sc.i += 12
-			return true
-		}
-		return sc.fail("lone surrogate")
 	}
-	return sc.fail("invalid escape")
-}
-
-func lowSurrogate(r rune) bool { return 0xDC00 <= r && r <= 0xDFFF }
-
-// hex4 reads the escape \uXXXX at i, -1 if there is none.
-func hex4(s string, i int) (r rune) {
-	if i+6 > len(s) || s[i] != '\\' || s[i+1] != 'u' {
-		return -1
-	}
-	for _, b := range []byte(s[i+2 : i+6]) {
-		switch {
-		case '0' <= b && b <= '9':
-			b -= '0'
-		case 'a' <= b && b <= 'f':
-			b -= 'a' - 10
-		case 'A' <= b && b <= 'F':
-			b -= 'A' - 10
-		default:
-			return -1
-		}
-		r = r<<4 | rune(b)
-	}
-	return r
-}
-
-// digits scans a run of digits and returns its length.
-func (sc *scanner) digits() int {
-	start := sc.i
-	for sc.i < len(sc.s) && '0' <= sc.s[sc.i] && sc.s[sc.i] <= '9' {
-		sc.i++
-	}
-	return sc.i - start
-}
-
-func (sc *scanner) at(b byte) bool { return sc.i < len(sc.s) && sc.s[sc.i] == b }
-
-func (sc *scanner) number() bool {
-	start := sc.i
-	negative := sc.at('-')
-	if negative {
-		sc.i++
-	}
-	lead := sc.i
-	whole := sc.digits()
-	if whole == 0 || whole > 1 && sc.s[lead] == '0' {
-		return sc.fail("invalid number")
-	}
-	fraction, exponent, magnitude := 0, false, whole
-	if sc.at('.') {
-		sc.i++
-		if fraction = sc.digits(); fraction == 0 {
-			return sc.fail("invalid number")
-		}
-	}
-	point := sc.i - fraction
-	if sc.at('e') || sc.at('E') {
-		exponent = true
-		sc.i++
-		small := sc.at('-')
-		if small || sc.at('+') {
-			sc.i++
-		}
-		power := sc.i
-		switch n := sc.digits(); {
-		case n == 0:
-			return sc.fail("invalid number")
-		case n > 3:
-			magnitude = math.MaxInt
-		case !small:
-			n, _ := strconv.Atoi(sc.s[power:sc.i])
-			magnitude += n
-		}
-	}
-	if magnitude > 308 { // else the number is below 1e308
-		if _, err := strconv.ParseFloat(sc.s[start:sc.i], 64); err != nil {
-			return sc.fail("number out of range")
-		}
-	}
+	r, n, ok := jsontoken.Escape(rest)
 	switch {
-	case exponent:
-		sc.canonical = false
-	case fraction > 0:
-		sc.canonical = sc.canonical && plainDecimal(sc.s[lead:point-1], sc.s[point:sc.i])
-	case whole >= 19:
-		if _, float := parseNumber(sc.s[start:sc.i]); float {
-			sc.canonical = false
-		}
-	case negative && sc.s[lead] == '0':
+	case !ok && len(rest) == 1:
+		return sc.fail("unexpected end in a string")
+	case !ok && (n == 0 || n > 6): // n > 6 is a fault in the second escape of a pair
+		return sc.fail("lone surrogate")
+	case !ok:
+		return sc.fail("invalid escape")
+	}
+	var short [6]byte
+	if r >= ' ' || string(jsontoken.AppendEscape(short[:0], byte(r))) != rest[:n] {
 		sc.canonical = false
 	}
+	sc.i += n
 	return true
 }
 
-// plainNumber reports whether lit surely is how a number is written. It is much less
-// work than to find out how.
-func plainNumber(lit string) bool {
-	whole := strings.TrimPrefix(lit, "-")
-	for i := range len(whole) {
-		switch whole[i] {
-		case '.':
-			fraction := whole[i+1:]
-			return !strings.ContainsAny(fraction, "eE") && plainDecimal(whole[:i], fraction)
-		case 'e', 'E':
-			return false
+func (sc *scanner) number() bool {
+	rest := sc.s[sc.i:]
+	n, ok := jsontoken.ScanNumber(rest)
+	sc.i += n.End
+	if ok && rest[n.Whole] == '0' { // then no digit may follow, as in 01
+		for sc.i < len(sc.s) && '0' <= sc.s[sc.i] && sc.s[sc.i] <= '9' {
+			sc.i++
+			ok = false
 		}
 	}
-	return len(whole) < 19 && lit != "-0"
+	if !ok {
+		return sc.fail("invalid number")
+	}
+	lit := rest[:n.End]
+	if !surelyFinite(lit, n) {
+		if _, err := strconv.ParseFloat(lit, 64); err != nil {
+			return sc.fail("number out of range")
+		}
+	}
+	sc.canonical = sc.canonical && plainNumber(lit, n)
+	return true
 }
 
-// plainDecimal reports whether whole.fraction surely is how appendFloat
-// writes it. At most 15 digits always survive the way through a 64-bit float,
-// so no shorter text stands for the same float.
-func plainDecimal(whole, fraction string) bool {
-	if len(whole)+len(fraction) > 15 {
+// surelyFinite reports whether lit is below 1e308 by its number of digits and its exponent.
+func surelyFinite(lit string, n jsontoken.Number) bool {
+	magnitude := n.Point - n.Whole
+	if n.Exp < n.End {
+		power, err := strconv.ParseInt(lit[n.Exp+1:], 10, 32)
+		if err != nil {
+			return false
+		}
+		magnitude += int(power)
+	}
+	return magnitude <= 308
+}
+
+// plainNumber reports whether lit is surely the canonical form of its number. It knows every
+// integer. It does not parse floats, and reports false for some that are canonical.
+func plainNumber(lit string, n jsontoken.Number) bool {
+	switch {
+	case n.Exp < n.End:
 		return false
+	case n.Point < n.Exp: // fixed notation begins at 1e-5
+		return jsontoken.IsShortest(lit[n.Whole:n.Point], lit[n.Point+1:n.Exp], 4)
+	case n.Point-n.Whole < 19:
+		return lit != "-0"
 	}
-	if fraction[len(fraction)-1] == '0' {
-		return len(fraction) == 1
-	}
-	return whole != "0" || len(fraction) <= 4 || fraction[:4] != "0000" || fraction[4] != '0'
+	_, float := parseNumber(lit)
+	return !float
 }

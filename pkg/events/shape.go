@@ -7,20 +7,20 @@ import (
 	"strings"
 )
 
-// A shape is how a Go type looks on the wire. Shapes are built once, from the
-// types and their field tags, which are the only place that says so:
+// A shape is how a Go type looks on the wire. Shapes are built once, from the types and from
+// the tags of their fields:
 //
-//	wire:"name"               must be there
-//	wire:"name,omit"          left out when absent; null is absent
-//	wire:"name,null"          written as null when absent; null or missing is absent
-//	wire:"name,default"       zero when missing, always written, never null
-//	wire:"name,default=4"     the same with that value; a word also for an empty one
-//	wire:"name,empty"         a list that is left out when empty, never null
-//	wire:"name,...,strict"    below here unknown members are refused
-//	alias:"other"             a second name, read only
+//	wire:"name"               the member is required
+//	wire:"name,omit"          an absent member is left out; null is read as absent
+//	wire:"name,null"          an absent member is written as null; null is read as absent
+//	wire:"name,default"       a missing member is zero; it is always written, and never null
+//	wire:"name,default=4"     the same with 4 in place of zero; also written for an empty word
+//	wire:"name,empty"         an empty list is left out; it is never null
+//	wire:"name,...,strict"    unknown members are refused in the value
+//	alias:"other"             a second name that is accepted when reading
 type shape struct {
 	kind   shapeKind
-	name   string // as a list of fields shows it
+	name   string // of the type, as [Field] and errors show it
 	elem   *shape // of a list
 	object *object
 	union  *union
@@ -58,7 +58,7 @@ type field struct {
 	name     string
 	key      string // the name as it is written, with quotes and colon
 	presence presence
-	fallback string // of the presence defaulted
+	fallback string // the default, if the presence is defaulted
 	shape    *shape
 	pointer  bool
 }
@@ -73,7 +73,7 @@ const (
 	emptied
 )
 
-// union is a set of structs told apart by the member "type".
+// union is a set of structs. The member "type" tells which one a value is.
 type union struct {
 	name    string
 	tags    []string // in order
@@ -83,10 +83,10 @@ type union struct {
 	byType  map[reflect.Type]int
 }
 
-// words is a string type whose values are fixed.
+// words is implemented by string types that have a fixed list of values.
 type words interface{ words() []string }
 
-// positional is a struct that may also be read from an array of its members.
+// positional is implemented by structs that may also be read from an array of their fields.
 type positional interface{ positional() }
 
 var (
@@ -94,7 +94,7 @@ var (
 	wordsType = reflect.TypeFor[words]()
 )
 
-// unions holds the shapes of the interfaces that fields may have.
+// unions holds the shapes of the interface types that fields may have.
 type unions map[reflect.Type]*union
 
 // unionOf builds a union of the struct types of members, and adds it to known.

@@ -1,8 +1,7 @@
 package events
 
-// The snapshots refuse unknown members at every level. Reading one checks its
-// shape alone: schema names and digests ("sha256:" and 64 hex digits) are not
-// looked at.
+// The snapshots refuse unknown members at every level. Decoding checks only the shape of a
+// snapshot, and neither schema names nor digests ("sha256:" and 64 hexadecimal digits).
 
 // ToolRequestSnapshotV1 is a tool request. Its schema is
 // "a3s.code.tool-request-snapshot.v1".

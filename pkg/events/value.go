@@ -16,23 +16,27 @@ import (
 // safe to share; one that was decoded keeps the text it was decoded from, so
 // compare with [Value.Equal], not with ==.
 type Value struct {
-	text      string // accepted by a scanner; empty stands for null
-	deep      int    // objects and arrays inside one another, at most MaxDepth-2
-	canonical bool   // text surely is the canonical form already
+	text      string // accepted by a scanner; an empty text stands for null
+	deep      int    // how many levels of objects and arrays it has, at most MaxDepth-2
+	canonical bool   // text is surely the canonical form already
 }
 
-// ParseValue reads one JSON value. It is as strict as the payload of an
-// envelope, and as deep as one may be. Errors are of type *[DecodeError].
-func ParseValue(data []byte) (Value, error) {
-	sc := scanner{s: string(data)}
-	v, ok := sc.keep(1)
+// ParseValue reads one JSON value. It accepts what may be the payload of an envelope: the
+// same text, nested as deep. Errors are of type *[DecodeError].
+func ParseValue(data []byte) (Value, error) { return parse(string(data), 1) }
+
+// parse reads text that holds one value, which lies inside depth objects and arrays. The
+// error is a *DecodeError.
+func parse(text string, depth int) (Value, error) {
+	sc := scanner{s: text}
+	v, ok := sc.keep(depth)
 	if !ok || !sc.end() {
 		return Value{}, sc.err
 	}
 	return v, nil
 }
 
-// keep scans a value that lies inside depth objects and arrays.
+// keep scans a value that lies inside depth objects and arrays, and returns it.
 func (sc *scanner) keep(depth int) (Value, bool) {
 	sc.peek()
 	start := sc.i
@@ -43,29 +47,29 @@ func (sc *scanner) keep(depth int) (Value, bool) {
 	return Value{sc.s[start:sc.i], sc.deepest - depth, sc.canonical}, true
 }
 
-// end demands that only white space follows.
+// end reports whether only white space follows, and fails otherwise.
 func (sc *scanner) end() bool {
 	sc.space()
 	return sc.i == len(sc.s) || sc.fail("trailing characters")
 }
 
-// accepted makes a Value of a part of accepted text.
+// accepted makes a Value of a part of text that a scanner has accepted.
 func accepted(text string) Value {
 	sc := scanner{s: text}
 	v, _ := sc.keep(0)
 	return v
 }
 
-// ValueOf makes a Value of nil, a Value, a bool, a string, a number, a
-// json.Number, a json.RawMessage, and of slices, arrays and string-keyed maps of
-// these. An integer stays an integer and a float a float, of 32 bits widened to
-// 64. A json.Number is the number that it spells; a json.RawMessage is the value
-// that its text stands for, as [ParseValue] reads it, and null if it is nil.
+// ValueOf makes a Value of nil, a Value, a bool, a string, a number, a json.Number, a
+// json.RawMessage, and of slices, arrays and maps with string keys of these. An integer
+// stays an integer and a float stays a float; one of 32 bits is widened to 64. A
+// json.Number becomes the number that it spells. A json.RawMessage becomes the value that
+// its text stands for, as [ParseValue] reads it; nil becomes null.
 //
-// Anything else is [ErrSerialize]: among others bytes (encode them as a string
-// first), a type with a MarshalJSON or MarshalText method (pass what it returns
-// as a json.RawMessage), NaN, an infinity, invalid UTF-8, and nesting that is too
-// deep.
+// The error wraps [ErrSerialize] for everything else: bytes (encode them as a string
+// first), a type with a MarshalJSON or MarshalText method (pass what it returns as a
+// json.RawMessage), NaN, an infinity, invalid UTF-8, nesting that is too deep, and all other
+// types.
 func ValueOf(v any) (Value, error) {
 	e := encoder{depth: 1, deepest: 1}
 	e.any(reflect.ValueOf(v))
@@ -129,7 +133,9 @@ var (
 )
 
 // marshalsItself reports whether t, or a pointer to it, has a method that encoding/json
-// calls. Of the types that are taken only those with a name may have methods.
+// calls. Among the types that ValueOf accepts, only those with a name can have methods.
+// pkg/canonjson has a function of its own, which also looks at pointers: its error says what
+// to do with one.
 func marshalsItself(t reflect.Type) bool {
 	if t.PkgPath() == "" {
 		return false
@@ -163,7 +169,7 @@ func (e *encoder) raw(text []byte, null bool) {
 	e.dst = v.AppendJSON(e.dst)
 }
 
-// head returns the first byte, which tells the kind.
+// head returns the first byte of the text, which tells the kind of v.
 func (v Value) head() byte {
 	if v.text == "" {
 		return 'n'
@@ -214,14 +220,14 @@ func (v Value) Uint64() (uint64, bool) {
 	return 0, false
 }
 
-// Float64 returns v if it is a float. An integer is none.
+// Float64 returns v if it is a float. An integer is not a float: use [Value.Int64].
 func (v Value) Float64() (float64, bool) {
 	n, isFloat, _ := v.number()
 	return n.float, isFloat
 }
 
-// Get returns the member of that name if v is an object that has one; the last
-// if there are several.
+// Get returns the member of that name if v is an object that has one. If there are several
+// of that name, it returns the last.
 func (v Value) Get(name string) (Value, bool) {
 	var found [1]string
 	if !v.members([]string{name}, found[:]) || found[0] == "" {
@@ -230,8 +236,8 @@ func (v Value) Get(name string) (Value, bool) {
 	return accepted(found[0]), true
 }
 
-// members puts the text of each named member into found, and leaves the empty
-// text for one that is not there. It reports whether v is an object.
+// members sets found[i] to the text of the member names[i], and leaves it empty if there is
+// no such member. It reports whether v is an object.
 func (v Value) members(names, found []string) bool {
 	if v.head() != '{' {
 		return false
@@ -301,9 +307,9 @@ func (c *cursor) any() any {
 	}
 }
 
-// JSON returns the canonical text: compact, members sorted by the UTF-8 bytes
-// of their names at every level, the last of equal names, numbers and strings
-// as the package doc says.
+// JSON returns the canonical text. It is compact, its members are sorted by the UTF-8 bytes
+// of their names at every level, and only the last of equal names is there. Numbers and
+// strings are written as the package documentation says.
 func (v Value) JSON() string {
 	switch {
 	case v.text == "":
@@ -327,18 +333,18 @@ func (v Value) AppendJSON(dst []byte) []byte {
 	return o.text
 }
 
-// Equal reports whether the canonical texts are equal: 1 and 1.0 differ, the
-// order of members and the way a number is written do not matter.
+// Equal reports whether the canonical texts are equal. So 1 and 1.0 differ, and neither the
+// order of members nor the way in which a number is written matters.
 func (v Value) Equal(w Value) bool {
 	return v.text == w.text || v.JSON() == w.JSON()
 }
 
-// MarshalJSON returns the canonical text. Note that encoding/json rewrites
-// what it gets from here: it escapes <, > and &.
+// MarshalJSON returns the canonical text. When encoding/json calls it, encoding/json then
+// escapes <, > and & in the result.
 func (v Value) MarshalJSON() ([]byte, error) { return v.AppendJSON(nil), nil }
 
-// UnmarshalJSON is [ParseValue]. Note that encoding/json checks the text first
-// and is less strict.
+// UnmarshalJSON is [ParseValue]. When encoding/json calls it, encoding/json has checked the
+// text before, with errors of its own.
 func (v *Value) UnmarshalJSON(data []byte) (err error) {
 	*v, err = ParseValue(data)
 	return err

@@ -60,7 +60,8 @@ func TestValueEqual(t *testing.T) {
 	}
 }
 
-// A control character has one escape: the short one, else \u and small hex digits.
+// A control character has one escape: the short one if there is one, otherwise \u and lower-case
+// digits.
 func TestValueEscapes(t *testing.T) {
 	for in, want := range map[string]string{
 		`"\u001F"`: `"\u001f"`, `"\u001f"`: `"\u001f"`, `"\u000A"`: `"\n"`, `"\u000B"`: `"\u000b"`, `"\u0041"`: `"A"`, `"\/"`: `"/"`, `"\u00E9"`: `"é"`,
@@ -71,7 +72,7 @@ func TestValueEscapes(t *testing.T) {
 	}
 }
 
-// The order of members is that of UTF-8 bytes, which UTF-16 order is not.
+// Members are in the order of their UTF-8 bytes, which differs from that of UTF-16.
 func TestValueKeyOrder(t *testing.T) {
 	v := parse(t, `{"😀":1,"\uff61":2,"é":3,"z":4,"aa":5,"a":6,"":7,"A":8,"\u0001":9,"a\u0000":10}`)
 	want := `{"":7,"\u0001":9,"A":8,"a":6,"a\u0000":10,"aa":5,"z":4,"é":3,"｡":2,"😀":1}`
@@ -80,8 +81,8 @@ func TestValueKeyOrder(t *testing.T) {
 	}
 }
 
-// nestedText is a text of so many objects and arrays inside one another. Members come in any
-// order and more than once, names and values in any spelling.
+// nestedText is a text of so many objects and arrays inside one another. Members are in any
+// order and may occur more than once; names and values are in any spelling.
 func nestedText(r *rand.Rand, depth int) string {
 	pick := func(from ...string) string { return from[r.IntN(len(from))] }
 	if depth == 0 {
@@ -101,8 +102,7 @@ func nestedText(r *rand.Rand, depth int) string {
 	return "{" + strings.Join(items, ",") + "}"
 }
 
-// The canonical form is the same whichever way it is found: by rewriting the text, or from
-// Go values.
+// Rewriting a text and writing its Go values give the same canonical form.
 func TestCanonicalAtEveryDepth(t *testing.T) {
 	for depth := range events.MaxDepth - 2 { // the innermost may be an array, too
 		for seed := range uint64(4) {
@@ -119,8 +119,8 @@ func TestCanonicalAtEveryDepth(t *testing.T) {
 	}
 }
 
-// A text takes as long however deep it lies. Each time is the best of several, so that a
-// busy machine does not count.
+// The time for a text does not depend on how deep it is nested. Each time is the best of
+// several, so that a busy machine does not matter.
 func TestCanonicalIsLinearInDepth(t *testing.T) {
 	chain := func(depth int, leaf string) string {
 		return strings.Repeat(`{"b":0,"a":`, depth) + leaf + strings.Repeat("}", depth)
@@ -220,7 +220,7 @@ func get(t *testing.T, v events.Value, name string) events.Value {
 	return m
 }
 
-// formal and byPointer are types that encoding/json asks for their text.
+// formal and byPointer are types with a method that encoding/json calls.
 type formal string
 
 func (formal) MarshalText() ([]byte, error) { return []byte("formal"), nil }

@@ -15,7 +15,7 @@ import (
 	"github.com/beamagents/beamagents-go/pkg/events"
 )
 
-// projectionVector keeps the text of a projection, white space aside.
+// projectionVector keeps the text of a projection without white space.
 type projectionVector struct{ json.RawMessage }
 
 func (p projectionVector) compact(t *testing.T) string {
@@ -120,10 +120,10 @@ func encode(t testing.TB, env events.Envelope) string {
 	return string(b)
 }
 
-// position is where an error was found, which need not match.
+// position matches the position in the text of an error, which may differ.
 var position = regexp.MustCompile(` at (line \d+ column \d+|byte \d+)$`)
 
-// classes maps what the texts of the vectors start with to a code.
+// classes maps the beginning of an error text in the vectors to a code.
 var classes = []struct {
 	start string
 	code  events.ErrorCode
@@ -140,8 +140,8 @@ var classes = []struct {
 	{"number out of range", events.CodeUnparsable},
 }
 
-// checkError compares an error with a vector's: its class always, its text
-// where that is stable.
+// checkError compares an error with that of a vector: always the class, and the text if it is
+// stable.
 func checkError(t *testing.T, err error, want, match string) {
 	t.Helper()
 	var de *events.DecodeError
@@ -268,7 +268,7 @@ func TestVectorRuntimeEventDecodeErrors(t *testing.T) {
 		t.Run("", func(t *testing.T) {
 			_, err := events.DecodeEvent([]byte(v.Input))
 			checkError(t, err, v.Error, v.Match)
-			// The list of the catalogue varies only in where it was found.
+			// The texts that list the catalogue differ only in their position.
 			if strings.HasPrefix(v.Error, "unknown variant") {
 				checkError(t, err, v.Error, "exact")
 			}
@@ -332,8 +332,8 @@ func TestVectorValueRoundtrip(t *testing.T) {
 	}
 }
 
-// The other paths differ in where serde gets its text from, which Go does not
-// know; two of their errors are those of the bytes, without a position.
+// The other paths differ in where serde gets its text from, which does not matter in Go. Two
+// of their errors are those of the bytes, without a position.
 func TestVectorEnvelopeDecodeOtherPaths(t *testing.T) {
 	inputs := map[string]string{
 		"from_value":                        `{"version":2,"type":"x","payload":{}}`,

@@ -6,9 +6,8 @@ import (
 	"strings"
 )
 
-// VerificationSummary sums up the verification of a run. It is also read from
-// an array of its members in their order, of which at least the first six must
-// be there.
+// VerificationSummary sums up the verification of a run. It may also be read from an array
+// of its fields in their order, which must have at least the first six.
 type VerificationSummary struct {
 	Status                    VerificationStatus `wire:"status"`
 	ReportCount               uint64             `wire:"report_count"`
@@ -39,8 +38,8 @@ func (VerificationStatus) words() []string {
 
 var summaryShape = unions{}.object(reflect.TypeFor[VerificationSummary](), false)
 
-// summaryOf reads v as a summary of which Text is asked for. Whatever the size of v, it
-// keeps no more subjects than Text needs. Of equal members the last one counts.
+// summaryOf reads v as a summary on which only Text is called. Whatever the size of v, it
+// keeps no more subjects than Text needs. The last of equal members counts.
 func summaryOf(v Value) (VerificationSummary, bool) {
 	fields := summaryShape.fields
 	names, found := make([]string, len(fields)), make([]string, len(fields))
@@ -89,8 +88,8 @@ func summaryOf(v Value) (VerificationSummary, bool) {
 	return s, true
 }
 
-// firstSubjects reads a list of strings, and returns the first of them: one more than a
-// text names.
+// firstSubjects reads a list of strings and returns the first of them: one more than Text
+// names, so that Text knows whether there are more.
 func firstSubjects(text string) (first []string, ok bool) {
 	c := cursor{s: text}
 	if c.peek() != '[' {
@@ -111,7 +110,7 @@ func firstSubjects(text string) (first []string, ok bool) {
 	return first, true
 }
 
-// maxSubjects is how many subjects a text names; an ellipsis stands for more.
+// maxSubjects is how many subjects Text names. An ellipsis stands for the others.
 const maxSubjects = 5
 
 // Text returns the summary in one line. Subjects keep their order.
@@ -142,7 +141,8 @@ func (s VerificationSummary) Text() string {
 	return strings.Join(parts, "")
 }
 
-// about returns what a summary is about, up to and with the full stop.
+// about returns the words of a summary that say what failed or is pending, and for which
+// subjects, with the full stop.
 func about(count uint64, noun, without string, subjects []string) []string {
 	what := without
 	if count > 0 {

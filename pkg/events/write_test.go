@@ -8,7 +8,7 @@ import (
 	"github.com/beamagents/beamagents-go/pkg/events"
 )
 
-// checkWritten demands that WriteProjection writes what AppendJSON appends.
+// checkWritten tests that WriteProjection writes what AppendJSON appends.
 func checkWritten(t *testing.T, env events.Envelope) {
 	t.Helper()
 	var b strings.Builder
@@ -53,7 +53,7 @@ func decodeEnvelope(t *testing.T, text string) events.Envelope {
 	return env
 }
 
-// failing takes so many bytes.
+// failing is a writer that fails after so many bytes.
 type failing struct{ room int }
 
 var errFull = errors.New("full")

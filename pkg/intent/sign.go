@@ -7,8 +7,7 @@ import (
 	"sync"
 	"unicode/utf8"
 
-	"google.golang.org/protobuf/encoding/protowire"
-
+	"github.com/beamagents/beamagents-go/pkg/internal/protofield"
 	beamagentspb "github.com/beamagents/beamagents-go/proto/beam_agents/v1"
 )
 
@@ -170,37 +169,18 @@ func signedBytes(buf []byte, in *beamagentspb.ToolIntent) ([]byte, error) {
 	if err := CheckText(in); err != nil {
 		return nil, err
 	}
-	b := appendBytes(buf[:0], 1, in.IntentId)
-	b = appendBytes(b, 2, in.EntityKey)
-	b = appendVarint(b, 3, uint64(in.Seq))
-	b = appendVarint(b, 4, uint64(in.StepIndex))
-	b = appendBytes(b, 5, in.ToolName)
-	b = appendBytes(b, 6, in.ArgsJson)
-	b = appendVarint(b, 7, uint64(in.CreatedAtMs))
-	b = appendVarint(b, 8, uint64(in.ExpiresAtMs))
-	b = appendVarint(b, 9, uint64(in.Attempt))
-	b = appendVarint(b, 10, uint64(in.Kind))
-	b = appendBytes(b, 11, in.TraceId)
+	b := protofield.AppendBytes(buf[:0], 1, in.IntentId)
+	b = protofield.AppendBytes(b, 2, in.EntityKey)
+	b = protofield.AppendVarint(b, 3, uint64(in.Seq))
+	b = protofield.AppendVarint(b, 4, uint64(in.StepIndex))
+	b = protofield.AppendBytes(b, 5, in.ToolName)
+	b = protofield.AppendBytes(b, 6, in.ArgsJson)
+	b = protofield.AppendVarint(b, 7, uint64(in.CreatedAtMs))
+	b = protofield.AppendVarint(b, 8, uint64(in.ExpiresAtMs))
+	b = protofield.AppendVarint(b, 9, uint64(in.Attempt))
+	b = protofield.AppendVarint(b, 10, uint64(in.Kind))
+	b = protofield.AppendBytes(b, 11, in.TraceId)
 	return append(b, in.ProtoReflect().GetUnknown()...), nil
-}
-
-// appendBytes appends a string or bytes field, unless it is empty.
-func appendBytes[T string | []byte](b []byte, number protowire.Number, v T) []byte {
-	if len(v) == 0 {
-		return b
-	}
-	b = protowire.AppendTag(b, number, protowire.BytesType)
-	b = protowire.AppendVarint(b, uint64(len(v)))
-	return append(b, v...)
-}
-
-// appendVarint appends a number field, unless it is 0. Negative numbers, also of enums, are
-// encoded as 64 bits.
-func appendVarint(b []byte, number protowire.Number, v uint64) []byte {
-	if v == 0 {
-		return b
-	}
-	return protowire.AppendVarint(protowire.AppendTag(b, number, protowire.VarintType), v)
 }
 
 // CheckText returns an error if in cannot be encoded: it is nil, or one of its texts is not

@@ -21,8 +21,9 @@ func filled(n, size int) *pb.MemoryBlob {
 	return b
 }
 
-// BenchmarkCell is what a cell asks of a memory in one element: open the decoded blob,
-// read an old entry, write the newest one, take the blob. Values have 1,000 bytes.
+// BenchmarkCell does what a cell does with a memory for one element: it opens the decoded
+// blob, reads an old entry, writes the newest one, and takes the blob. Values have 1,000
+// bytes.
 func BenchmarkCell(b *testing.B) {
 	for _, kib := range []int{1, 16, 64, 100} {
 		b.Run(fmt.Sprintf("%dKiB", kib), func(b *testing.B) {
@@ -46,7 +47,7 @@ func BenchmarkCell(b *testing.B) {
 	}
 }
 
-// BenchmarkOpen is New, beside the decoding that comes before it.
+// BenchmarkOpen compares New with the decoding that comes before it.
 func BenchmarkOpen(b *testing.B) {
 	for _, kib := range []int{1, 16, 64, 100} {
 		stored := filled(kib, 1000)
@@ -68,8 +69,8 @@ func BenchmarkOpen(b *testing.B) {
 	}
 }
 
-// BenchmarkMove reads the least recently used entry of many small ones: constant time,
-// whatever their number.
+// BenchmarkMove reads the least recently used entry of many small ones. The time must not
+// depend on their number.
 func BenchmarkMove(b *testing.B) {
 	for _, n := range []int{10, 1000, 100_000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {

@@ -11,8 +11,8 @@ import (
 	pb "github.com/beamagents/beamagents-go/proto/beam_agents/v1"
 )
 
-// One element: decode what is stored, use it, encode it if it has changed. In a
-// pipeline a cell does that.
+// For one element: decode the stored blob, use the memory, and encode the blob if it has
+// changed. In a pipeline a cell of pkg/state does that.
 func Example() {
 	visit := func(stored []byte, nowMS int64) ([]byte, error) {
 		blob := new(pb.MemoryBlob)
@@ -46,7 +46,7 @@ func Example() {
 	// visit 2 - 1 entry of 1 byte
 }
 
-// What was not used for the longest time makes room.
+// Put evicts the least recently used entries when a limit is exceeded.
 func ExampleMemory_Put() {
 	m := memory.New(nil, 0)
 	half := make([]byte, memory.MaxValueBytes/2)

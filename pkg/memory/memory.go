@@ -59,25 +59,26 @@ import (
 	"fmt"
 	"iter"
 	"slices"
-	"unicode/utf8"
 
+	"github.com/beamagents/beamagents-go/pkg/internal/protofield"
+	"github.com/beamagents/beamagents-go/pkg/internal/storedkey"
 	"github.com/beamagents/beamagents-go/pkg/migrate"
 	pb "github.com/beamagents/beamagents-go/proto/beam_agents/v1"
 )
 
-// Caps, in bytes.
+// Limits, in bytes.
 const (
 	MaxValueBytes  = 1 << 20               // of all values together
-	SoftValueBytes = MaxValueBytes / 4 * 3 // from here on SoftCapReached
+	SoftValueBytes = MaxValueBytes / 4 * 3 // of all values; see SoftCapReached
 	MaxBlobBytes   = 2 << 20               // of the encoded blob
 	MaxKeyBytes    = 1024                  // of a key
 )
 
 // What errors of Put wrap.
 var (
-	// ErrOverflow: a value that does not fit, even with nothing beside it.
+	// ErrOverflow: the value exceeds a limit even if it is the only one.
 	ErrOverflow = errors.New("value does not fit")
-	// ErrKey: a key that is empty, too long, or not UTF-8.
+	// ErrKey: the key is empty, too long, or not UTF-8.
 	ErrKey = errors.New("unusable key")
 )
 
@@ -95,8 +96,8 @@ type Memory struct {
 	undo *undo // nil outside of a transaction
 }
 
-// New opens a blob, of the current schema version, at nowMS. It takes the blob over;
-// nil is an empty memory.
+// New opens a blob of the current schema version at nowMS. The memory owns the blob from then
+// on. A nil blob is an empty memory.
 func New(blob *pb.MemoryBlob, nowMS int64) *Memory {
 	if blob == nil {
 		blob = new(pb.MemoryBlob)
@@ -109,9 +110,9 @@ func New(blob *pb.MemoryBlob, nowMS int64) *Memory {
 	return m
 }
 
-// Get returns a copy of the value of key, nil if it is empty, and whether there is one.
-// A hit becomes the most recent entry, stamped with now; if it was that already,
-// nothing changes.
+// Get returns a copy of the value of key and true, or nil and false if there is no such key.
+// An empty value is nil. The entry becomes the most recent one and is stamped with now. If it
+// was the most recent one already, nothing changes.
 func (m *Memory) Get(key string) ([]byte, bool) {
 	slot := m.order.find(key)
 	if slot < 0 {
@@ -127,12 +128,12 @@ func (m *Memory) Get(key string) ([]byte, bool) {
 	return append([]byte(nil), e.Value...), true
 }
 
-// Put stores a copy of value under key, as the most recent entry, stamped with now, and
-// evicts others until the caps are kept. The error wraps ErrKey or ErrOverflow; then
-// nothing has changed, and nothing was evicted.
+// Put stores a copy of value under key. The entry becomes the most recent one and is stamped
+// with now. Put then evicts other entries until no limit is exceeded. The error wraps ErrKey
+// or ErrOverflow; then nothing has changed, and nothing was evicted.
 func (m *Memory) Put(key string, value []byte) error {
-	if err := checkKey(key); err != nil {
-		return err
+	if fault := storedkey.Fault(key, MaxKeyBytes); fault != "" {
+		return fmt.Errorf("memory: %w: %s", ErrKey, fault)
 	}
 	slot := m.order.find(key)
 	var e *pb.MemoryEntry
@@ -165,20 +166,8 @@ func (m *Memory) Put(key string, value []byte) error {
 	return nil
 }
 
-func checkKey(key string) error {
-	switch {
-	case key == "":
-		return fmt.Errorf("memory: %w: it is empty", ErrKey)
-	case len(key) > MaxKeyBytes:
-		return fmt.Errorf("memory: %w: it has %d bytes, the cap is %d", ErrKey, len(key), MaxKeyBytes)
-	case !utf8.ValidString(key):
-		return fmt.Errorf("memory: %w: %q is not UTF-8", ErrKey, key)
-	}
-	return nil
-}
-
-// checkFits looks at a blob of nothing but value, in place of the value of old, which
-// is nil for a new key.
+// checkFits checks that value fits into a memory in which it is the only one. Its entry keeps
+// the unknown fields of old, which is nil for a new key.
 func (m *Memory) checkFits(key string, value []byte, old *pb.MemoryEntry) error {
 	if len(value) > MaxValueBytes {
 		return fmt.Errorf("memory: %w: it has %d bytes, the cap is %d (key %q)", ErrOverflow, len(value), MaxValueBytes, key)
@@ -203,7 +192,8 @@ func (m *Memory) Delete(key string) bool {
 	return true
 }
 
-// Clear removes everything, unknown fields too. On an empty memory nothing changes.
+// Clear removes everything, also the unknown fields of the blob. If the memory is empty,
+// nothing changes.
 func (m *Memory) Clear() {
 	if m.Empty() {
 		return
@@ -215,13 +205,13 @@ func (m *Memory) Clear() {
 	m.changes++
 }
 
-// All yields the keys and copies of the values as they are when the loop begins, least
-// recently used first. It changes nothing; the loop may.
+// All yields the keys and copies of the values as they are when the loop begins, the least
+// recently used first. It changes neither order nor stamps. The loop may change the memory.
 func (m *Memory) All() iter.Seq2[string, []byte] {
 	return func(yield func(string, []byte) bool) {
 		type pair struct {
 			key   string
-			value []byte // never written to: a Put replaces it
+			value []byte // its bytes never change: a Put replaces the slice
 		}
 		pairs := make([]pair, 0, m.order.live)
 		for e := range m.order.all() {
@@ -235,7 +225,7 @@ func (m *Memory) All() iter.Seq2[string, []byte] {
 	}
 }
 
-// Keys yields the keys as All does, and copies no value.
+// Keys yields the keys as All does, without copying the values.
 func (m *Memory) Keys() iter.Seq[string] {
 	return func(yield func(string) bool) {
 		keys := make([]string, 0, m.order.live)
@@ -246,29 +236,30 @@ func (m *Memory) Keys() iter.Seq[string] {
 	}
 }
 
-// SetNow sets the "now", in ms, of what follows.
+// SetNow sets the "now", in ms, of the calls that follow.
 func (m *Memory) SetNow(nowMS int64) { m.nowMS = nowMS }
 
-// Empty reports whether there is nothing to store: no entry, no unknown field.
+// Empty reports whether there is nothing to store: neither an entry nor an unknown field.
 func (m *Memory) Empty() bool { return m.order.live == 0 && unknownBytes(m.blob) == 0 }
 
 // Len is the number of entries.
 func (m *Memory) Len() int { return m.order.live }
 
-// ValueBytes is the length of all values together: what MaxValueBytes bounds.
+// ValueBytes is the length of all values together, which MaxValueBytes limits.
 func (m *Memory) ValueBytes() int64 { return m.order.valueBytes }
 
-// BlobBytes is the length of the encoding of Blob, which it does not make.
+// BlobBytes is the length of the encoded blob, which MaxBlobBytes limits. It takes constant
+// time, since it does not encode the blob.
 func (m *Memory) BlobBytes() int { return m.blobBytes(m.order.bytes, m.order.valueBytes) }
 
-// blobBytes is the length of an encoded blob with entries of so many bytes, framing
-// included, that hold values of so many.
+// blobBytes is the length of an encoded blob whose entries take entries bytes, with their
+// tags and lengths, and whose values have values bytes together.
 func (m *Memory) blobBytes(entries int, values int64) int {
-	return varintField(uint64(migrate.Current)) + entries + varintField(uint64(values)) + unknownBytes(m.blob)
+	return protofield.SizeVarint(1, uint64(migrate.Current)) + entries + protofield.SizeVarint(3, uint64(values)) + unknownBytes(m.blob)
 }
 
-// Changes counts what was changed or repaired since New: who stores Blob needs to store it
-// again when the count has moved.
+// Changes is the number of changes and repairs since New. A caller that has stored Blob has
+// to store it again when the number has changed.
 func (m *Memory) Changes() int { return m.changes }
 
 // Changed reports whether anything was changed or repaired since New.
@@ -278,13 +269,12 @@ func (m *Memory) Changed() bool { return m.changes > 0 }
 // values together.
 func (m *Memory) Evicted() (entries int, valueBytes int64) { return m.evicted, m.evictedBytes }
 
-// SoftCapReached reports whether a Put since New has left values of SoftValueBytes or
-// more: a sign that eviction is near.
+// SoftCapReached reports whether the values had SoftValueBytes or more after a Put since New:
+// a sign that entries will soon be evicted.
 func (m *Memory) SoftCapReached() bool { return m.softCapReached }
 
-// Blob returns what is to be stored: stamped with the current version, in order, with
-// the right total. It stays part of the memory: encode it, or clone it, before the next
-// call.
+// Blob returns the blob to store, with the current version, the entries in order and the
+// right total. It still belongs to the memory: encode it or clone it before the next call.
 func (m *Memory) Blob() *pb.MemoryBlob {
 	m.blob.StateSchemaVersion = migrate.Current
 	m.blob.Entries = m.order.entries()

@@ -41,7 +41,7 @@ func abc() *memory.Memory {
 	return memory.New(blob(6, entry("a", "1", 1), entry("b", "22", 2), entry("c", "333", 3)), 100)
 }
 
-// unknown is a field of a newer schema, of n bytes.
+// unknown is a field of n bytes that a newer schema might have.
 func unknown(n int) []byte {
 	b := protowire.AppendTag(nil, 500, protowire.BytesType)
 	return protowire.AppendBytes(b, make([]byte, n-len(b)-protowire.SizeVarint(uint64(n))))
@@ -54,7 +54,7 @@ func set(t testing.TB, m *memory.Memory, key string, value []byte) {
 	}
 }
 
-// get is a Get in a table: what it found, or "-".
+// get returns for tables what Get finds, or "-".
 func get(m *memory.Memory, key string) string {
 	v, ok := m.Get(key)
 	if !ok {
@@ -208,7 +208,7 @@ func TestOperations(t *testing.T) {
 	}
 }
 
-// check holds what is true of every memory, and of the one that its blob is opened as.
+// check tests what holds for every memory, and for the memory that its blob is opened as.
 func check(t testing.TB, m *memory.Memory) {
 	t.Helper()
 	size := m.BlobBytes()
@@ -231,7 +231,8 @@ func check(t testing.TB, m *memory.Memory) {
 	}
 }
 
-// The vector of the contract, without the kind byte: Python's value of k is 00 and v.
+// The test vector that all languages share, without the kind byte: in Python the value of k is
+// the byte 00 and v.
 func TestBytes(t *testing.T) {
 	m := memory.New(nil, 1000)
 	set(t, m, "k", []byte("\x00v"))
@@ -246,7 +247,7 @@ func TestBytes(t *testing.T) {
 }
 
 func TestGolden(t *testing.T) {
-	// What is mended when it is opened.
+	// New repairs these blobs.
 	mended := map[string]func(*pb.MemoryBlob){
 		"v1/memory_blob_binary": func(b *pb.MemoryBlob) { b.TotalValueBytes = 256 },
 		"v1/memory_blob_order": func(b *pb.MemoryBlob) {
@@ -329,7 +330,7 @@ func TestHostile(t *testing.T) {
 	}
 }
 
-// Keys that no Put takes were stored by somebody, and must not stick.
+// Keys that Put refuses may have been stored by another program. They can be read and removed.
 func TestStoredKeysAgainstTheRule(t *testing.T) {
 	for _, key := range []string{"", strings.Repeat("k", memory.MaxKeyBytes+1), "\xff"} {
 		m := memory.New(blob(2, entry(key, "1", 1), entry("a", "2", 1)), 100)
@@ -378,13 +379,13 @@ func TestValueCap(t *testing.T) {
 	if n, _ := m.Evicted(); n != 0 || m.ValueBytes() != memory.MaxValueBytes {
 		t.Fatalf("%d evicted at the cap, not above it", n)
 	}
-	// b is more recent now: a goes, which is enough.
+	// b is more recent now. Evicting a is enough.
 	m.Get("b")
 	set(t, m, "d", make([]byte, 1))
 	if n, size := m.Evicted(); n != 1 || size != 1 || get(m, "a") != "-" || get(m, "d") == "-" {
 		t.Errorf("evicted %d entries of %d bytes", n, size)
 	}
-	// A value that needs all the room gets it.
+	// A value that needs the whole memory evicts all others.
 	set(t, m, "e", make([]byte, memory.MaxValueBytes))
 	if n, size := m.Evicted(); n != 4 || size != memory.MaxValueBytes+1 || m.Len() != 1 {
 		t.Errorf("evicted %d entries of %d bytes; %d are left", n, size, m.Len())
@@ -401,7 +402,7 @@ func TestValueCap(t *testing.T) {
 	check(t, m)
 }
 
-// Eviction begins at the front again when nothing was left in between.
+// Eviction finds the first entry also after all entries have been removed.
 func TestEvictAfterEmpty(t *testing.T) {
 	m := memory.New(nil, 100)
 	for _, key := range []string{"a", "b", "c", "d", "e", "f", "g"} {
@@ -419,7 +420,7 @@ func TestEvictAfterEmpty(t *testing.T) {
 	check(t, m)
 }
 
-// The value of a key that is replaced does not count twice.
+// When the value of a key is replaced, only the new value counts.
 func TestReplaceAtTheCap(t *testing.T) {
 	m := memory.New(nil, 100)
 	set(t, m, "a", make([]byte, 10))
@@ -447,8 +448,8 @@ func TestBlobCap(t *testing.T) {
 	check(t, m)
 }
 
-// Fields that this build does not know take room, too. Only with them a value within
-// its own cap may not fit.
+// Fields that this build does not know count too. With them, a value that is within its own
+// limit may not fit.
 func TestUnknownFields(t *testing.T) {
 	open := func(ofBlob, ofEntry int) *memory.Memory {
 		e := entry("a", "1", 1)
@@ -485,7 +486,7 @@ func TestUnknownFields(t *testing.T) {
 		t.Error("unknown fields are lost")
 	}
 	check(t, m)
-	// The entry's own unknown fields may be what does not fit.
+	// The unknown fields of the entry itself may exceed the limit.
 	if err := m.Put("a", make([]byte, 40)); !errors.Is(err, memory.ErrOverflow) {
 		t.Error(err)
 	}
@@ -501,7 +502,7 @@ func TestUnknownFields(t *testing.T) {
 	}
 }
 
-// A blob above the caps is kept as it is until something is put.
+// A blob that exceeds the limits is kept until the next Put.
 func TestStoredAboveTheCaps(t *testing.T) {
 	big := strings.Repeat("x", memory.MaxValueBytes)
 	m := memory.New(blob(3*memory.MaxValueBytes, entry("a", big, 1), entry("b", big, 1), entry("c", big, 1)), 100)
@@ -521,7 +522,7 @@ func TestStoredAboveTheCaps(t *testing.T) {
 	}
 	check(t, m)
 
-	// Also by a Put that changes nothing else.
+	// Also a Put that changes nothing else evicts.
 	m = memory.New(blob(2*memory.MaxValueBytes, entry("a", big, 1), entry("b", big, 100)), 100)
 	set(t, m, "b", []byte(big))
 	if n, _ := m.Evicted(); n != 1 || !m.Changed() {
@@ -539,7 +540,7 @@ func TestSoftCap(t *testing.T) {
 	if !m.SoftCapReached() {
 		t.Error("not reached at the soft cap itself")
 	}
-	// What counts is after eviction.
+	// The size after eviction counts.
 	m = memory.New(nil, 100)
 	set(t, m, "a", make([]byte, memory.SoftValueBytes-1))
 	set(t, m, "b", make([]byte, memory.MaxValueBytes-memory.SoftValueBytes+2))
@@ -548,7 +549,7 @@ func TestSoftCap(t *testing.T) {
 	}
 }
 
-// Nobody sees a value change in their hands.
+// A value does not change after it was passed to the memory or returned by it.
 func TestCopies(t *testing.T) {
 	value := []byte("one")
 	m := memory.New(nil, 100)
@@ -569,7 +570,7 @@ func TestAll(t *testing.T) {
 	var got []string
 	for k, v := range m.All() {
 		got = append(got, k+"="+string(v))
-		// Changes do not show in the loop.
+		// The loop does not see changes that it makes.
 		m.Delete("b")
 		set(t, m, "c", []byte("new"))
 		set(t, m, "d", nil)

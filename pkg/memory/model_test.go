@@ -19,7 +19,7 @@ import (
 	pb "github.com/beamagents/beamagents-go/proto/beam_agents/v1"
 )
 
-// model is a memory as its rules say it, with no thought of speed.
+// model is a memory that follows the rules in the simplest way, however slow.
 type model struct {
 	blob     *pb.MemoryBlob
 	now      int64
@@ -120,7 +120,7 @@ func (m *model) clear() {
 	m.blob = &pb.MemoryBlob{StateSchemaVersion: 1}
 }
 
-// pair is a memory and its model, which must not differ.
+// pair is a memory and its model, which must behave alike.
 type pair struct {
 	m    *memory.Memory
 	want *model
@@ -138,7 +138,7 @@ type failer interface {
 
 const operations = 9
 
-// do calls one operation on both and compares what it returns and leaves.
+// do calls one operation on both, and compares the results and the states after it.
 func (p *pair) do(t failer, op int, key string, value []byte) {
 	t.Helper()
 	switch op {
@@ -197,7 +197,7 @@ func (p *pair) compareBlob(t failer) {
 	}
 }
 
-// reopen goes over the wire, where keys are text.
+// reopen encodes and decodes the blob, which demands that keys are text.
 func (p *pair) reopen(t failer, now int64) {
 	t.Helper()
 	wire, err := proto.MarshalOptions{Deterministic: true}.Marshal(p.m.Blob())
@@ -222,7 +222,7 @@ func drawKey(t *rapid.T) string {
 	return fmt.Sprint(rapid.IntRange(0, 2*maxKeys).Draw(t, "key"))
 }
 
-// maxKeys makes several times as many keys as are searched without an index.
+// maxKeys is several times the number of keys up to which there is no index.
 const maxKeys = 16
 
 func drawValue(t *rapid.T) []byte {
@@ -272,7 +272,7 @@ func TestModel(t *testing.T) {
 	})
 }
 
-// Many entries and many moves: the array is swept and the index made again on the way.
+// Many entries and many moves, so that the array is compacted and the index rebuilt.
 func TestManyMoves(t *testing.T) {
 	p := openPair(new(pb.MemoryBlob), 7)
 	next := uint32(1)
@@ -287,8 +287,8 @@ func TestManyMoves(t *testing.T) {
 	p.compareBlob(t)
 }
 
-// FuzzOpen opens any blob that decodes, and does with it what script says: for each
-// operation a byte for it, one for the key and one for the value.
+// FuzzOpen opens any blob that can be decoded, and runs the operations of script on it. An
+// operation is three bytes: one for its kind, one for the key and one for the value.
 func FuzzOpen(f *testing.F) {
 	blobs, err := golden.Blobs()
 	if err != nil {

@@ -7,29 +7,31 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/beamagents/beamagents-go/pkg/internal/protofield"
 	pb "github.com/beamagents/beamagents-go/proto/beam_agents/v1"
 )
 
-// maxScan is up to how many entries are searched one by one. An index is faster from
-// there on, and costs more than it saves below.
+// Up to maxScan entries are searched one by one. For more, an index is faster; for fewer, it
+// costs more than it saves.
 const maxScan = 8
 
-// order holds entries in order of use, the least recently used first. An entry that
-// moves or goes leaves an empty slot, which is nil; the last slot is never empty.
+// order holds entries in the order of their use, the least recently used first. An entry that
+// moves or is removed leaves an empty slot, which is nil. The last slot is never empty.
 type order struct {
 	slots []*pb.MemoryEntry
 	head  int            // no slot before it holds an entry
-	live  int            // slots that hold one
+	live  int            // number of slots that hold an entry
 	index map[string]int // key to slot; nil up to maxScan entries
-	stale bool           // the index is to be made again before it is used
+	stale bool           // the index has to be updated before it is used
 
-	bytes      int // of the encoded entries, framing included
+	bytes      int // of the encoded entries, with their tags and lengths
 	valueBytes int64
 
 	undo *undo // nil outside of a transaction
 }
 
-// init takes the slice over. Of entries with one key the last stays.
+// init fills the order with entries, whose slice it keeps and changes. Of several entries with
+// the same key it keeps the last.
 func (o *order) init(entries []*pb.MemoryEntry) {
 	o.slots = entries
 	if len(entries) > maxScan {
@@ -39,7 +41,7 @@ func (o *order) init(entries []*pb.MemoryEntry) {
 		if e == nil {
 			continue
 		}
-		// The usual case takes no second look: as many keys as entries.
+		// With as many keys as entries, which is the usual case, there is no duplicate.
 		if len(o.index) != len(entries) && o.find(e.Key) != slot {
 			entries[slot] = nil
 			continue
@@ -49,7 +51,8 @@ func (o *order) init(entries []*pb.MemoryEntry) {
 	o.trim()
 }
 
-// reindex makes the index, or brings it up to date: it never has a key that no slot holds.
+// reindex makes the index, or updates the slots in it. A key that no slot holds is never in
+// the index, so nothing has to be removed.
 func (o *order) reindex() {
 	if o.index == nil {
 		o.index = make(map[string]int, len(o.slots))
@@ -91,7 +94,7 @@ func (o *order) first() int {
 	return o.head
 }
 
-// count adds an entry to the sums, or takes it off with sign -1.
+// count adds an entry to the sums. With sign -1 it subtracts the entry.
 func (o *order) count(e *pb.MemoryEntry, sign int) {
 	o.bytes += sign * framed(e)
 	o.valueBytes += int64(sign * len(e.Value))
@@ -111,7 +114,7 @@ func (o *order) trim() {
 	}
 }
 
-// take empties a slot, for an entry that is pushed again.
+// take empties a slot whose entry is going to be pushed again.
 func (o *order) take(slot int) {
 	if o.undo != nil {
 		o.undo.record(slot, o.slots[slot])
@@ -121,16 +124,17 @@ func (o *order) take(slot int) {
 	o.trim()
 }
 
-// drop empties a slot for good.
+// drop empties a slot and removes its key from the index.
 func (o *order) drop(slot int) {
 	delete(o.index, o.slots[slot].Key)
 	o.take(slot)
 }
 
-// push adds an entry, whose key no slot holds, as the most recent one.
+// push adds an entry as the most recent one. No slot may hold its key.
 func (o *order) push(e *pb.MemoryEntry) {
-	// Where half of a full array is empty, that is the room: each empty slot is swept
-	// once, and an array has at most four times as many slots as it had entries.
+	// If the array is full and at least half of its slots are empty, compact makes room.
+	// Each empty slot is removed once, which keeps a push at constant time on average, and
+	// an array has at most four times as many slots as it had entries.
 	if len(o.slots) == cap(o.slots) {
 		if first, live := o.movable(); 2*live <= len(o.slots)-first {
 			o.compact()
@@ -145,8 +149,8 @@ func (o *order) push(e *pb.MemoryEntry) {
 	}
 }
 
-// movable returns the first slot whose entry may be moved, and how many entries there are
-// from it on.
+// movable returns the first slot whose entry may be moved, and the number of entries in it
+// and after it.
 func (o *order) movable() (first, live int) {
 	if o.undo == nil {
 		return 0, o.live
@@ -154,7 +158,7 @@ func (o *order) movable() (first, live int) {
 	return o.undo.floor, o.live - o.undo.untouched()
 }
 
-// compact moves the entries that may be moved together.
+// compact removes the empty slots among those whose entries may be moved.
 func (o *order) compact() {
 	first, live := o.movable()
 	if live == len(o.slots)-first {
@@ -165,7 +169,8 @@ func (o *order) compact() {
 		if e == nil {
 			continue
 		}
-		if o.undo != nil && o.index != nil { // few move, maybe again and again
+		// In a transaction few entries move, and maybe often: reindexing all would cost more.
+		if o.undo != nil && o.index != nil {
 			o.index[e.Key] = len(kept)
 		}
 		kept = append(kept, e)
@@ -175,7 +180,8 @@ func (o *order) compact() {
 	o.stale = o.stale || o.undo == nil && o.index != nil
 }
 
-// entries returns the entries in order: the slots themselves, or a copy in a transaction.
+// entries returns the entries in order. It returns the slots themselves, or in a transaction
+// a copy.
 func (o *order) entries() []*pb.MemoryEntry {
 	if o.undo != nil {
 		return slices.AppendSeq(make([]*pb.MemoryEntry, 0, o.live), o.all())
@@ -195,29 +201,14 @@ func (o *order) all() iter.Seq[*pb.MemoryEntry] {
 	}
 }
 
-// framed is the length of an entry in an encoded blob.
+// framed is the length of an entry in an encoded blob, with its tag and its length.
 func framed(e *pb.MemoryEntry) int {
 	return entryBytes(len(e.Key), len(e.Value), e.LastAccessMs, unknownBytes(e))
 }
 
 func entryBytes(key, value int, lastAccessMS int64, unknown int) int {
-	return 1 + protowire.SizeBytes(bytesField(key)+bytesField(value)+varintField(uint64(lastAccessMS))+unknown)
-}
-
-// bytesField and varintField are the lengths of a field below number 16, 0 if it is
-// left out.
-func bytesField(n int) int {
-	if n == 0 {
-		return 0
-	}
-	return 1 + protowire.SizeBytes(n)
-}
-
-func varintField(v uint64) int {
-	if v == 0 {
-		return 0
-	}
-	return 1 + protowire.SizeVarint(v)
+	return 1 + protowire.SizeBytes(protofield.SizeBytes(1, key)+protofield.SizeBytes(2, value)+
+		protofield.SizeVarint(3, uint64(lastAccessMS))+unknown)
 }
 
 // unknownBytes is the length of the unknown fields of a message, which may be nil.

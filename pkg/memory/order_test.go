@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// The array and the index of a memory that is long in use stay in proportion to it.
+// The array and the index stay in proportion to the entries, however long a memory is used.
 func TestOrderStaysSmall(t *testing.T) {
 	for _, n := range []int{2, maxScan, 100} {
 		m := New(nil, 1)
@@ -29,8 +29,8 @@ func TestOrderStaysSmall(t *testing.T) {
 	}
 }
 
-// A long transaction keeps no more than a record for each entry at its begin, and the
-// array stays in proportion, too.
+// A long transaction records each entry of its beginning at most once, and the array stays in
+// proportion to the entries.
 func TestTransactionStaysSmall(t *testing.T) {
 	for _, n := range []int{2, maxScan, 100} {
 		m := New(nil, 1)

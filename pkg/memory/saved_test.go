@@ -1,4 +1,4 @@
 package memory
 
-// Saved makes the memory as it is the one that Changed compares with.
+// Saved sets Changes to 0, as if the memory had just been opened.
 func (m *Memory) Saved() { m.changes = 0 }

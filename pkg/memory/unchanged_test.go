@@ -2,8 +2,8 @@ package memory_test
 
 import "testing"
 
-// Putting what is there already, as the most recent entry and at the same time, is no
-// change, wherever the entry is stored.
+// A Put of the value that the most recent entry already has, with the same stamp, changes
+// nothing, wherever the entry is stored.
 func TestPutOfTheSameChangesNothing(t *testing.T) {
 	m := abc()
 	for _, key := range []string{"a", "b"} {

@@ -14,8 +14,8 @@ import (
 	pb "github.com/beamagents/beamagents-go/proto/beam_agents/v1"
 )
 
-// transaction runs what is done in a transaction, on p and on a copy of its model, and
-// goes on with the one that the end of the transaction leaves.
+// transaction runs a transaction on p and on a copy of its model. Afterwards the model of p is
+// the copy if the transaction was kept, or the old model if it was rolled back.
 func (p *pair) transaction(t failer, keep bool, do func(in *pair)) {
 	t.Helper()
 	copied := *p.want
@@ -31,8 +31,8 @@ func (p *pair) transaction(t failer, keep bool, do func(in *pair)) {
 	}
 }
 
-// compareAll compares all that can be seen, without Blob where that is to come later: it
-// moves the entries together.
+// compareAll compares everything that can be observed. Blob is left out if asked, since it
+// compacts the entries.
 func (p *pair) compareAll(t failer, blob bool) {
 	t.Helper()
 	p.do(t, 7, "", nil)
@@ -49,8 +49,8 @@ func (p *pair) compareAll(t failer, blob bool) {
 	}
 }
 
-// After a Rollback a memory is the one that it was, in what it shows and in what it does
-// from then on; after a Keep it is the one that the transaction made.
+// After Rollback a memory shows and does the same as before the transaction. After Keep it has
+// the changes of the transaction.
 func TestTransactions(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := openPair(drawBlob(t), rapid.Int64Range(0, 1<<42).Draw(t, "now"))
@@ -80,8 +80,8 @@ func TestTransactions(t *testing.T) {
 	})
 }
 
-// Many moves in many transactions: the array is swept and the index made on the way,
-// within transactions and between them.
+// Many moves in many transactions, so that the array is compacted and the index built within
+// transactions and between them.
 func TestManyTransactions(t *testing.T) {
 	for _, keys := range []int{5, 9, 100} {
 		p := openPair(new(pb.MemoryBlob), 7)
@@ -111,7 +111,7 @@ func TestManyTransactions(t *testing.T) {
 	}
 }
 
-// A rolled back eviction, of everything but what is written, brings all back.
+// Rollback restores all entries after a Put that has evicted all others.
 func TestRollbackOfEviction(t *testing.T) {
 	p := openPair(filled(100, 1000), 7)
 	for range 3 {
@@ -158,8 +158,8 @@ func TestTransactionsDoNotNest(t *testing.T) {
 	}
 }
 
-// threeOperations is a transaction that is rolled back: an old entry is read, a newer one
-// is replaced, a new one is added.
+// threeOperations runs a transaction and rolls it back. It reads an old entry, replaces a
+// newer one and adds a new one.
 func threeOperations(tb testing.TB, m *memory.Memory, old, newer string, value []byte) {
 	m.Begin()
 	m.Get(old)
@@ -174,7 +174,7 @@ func threeOperations(tb testing.TB, m *memory.Memory, old, newer string, value [
 
 const kib100 = 100 << 10
 
-// What a transaction allocates does not depend on the number of entries.
+// The memory that a transaction allocates does not depend on the number of entries.
 func TestTransactionAllocations(t *testing.T) {
 	allocated := map[int]uint64{}
 	for _, n := range []int{100, 10_000} {
@@ -196,7 +196,7 @@ func TestTransactionAllocations(t *testing.T) {
 	}
 }
 
-// BenchmarkRollback is a memory of 100 KiB, and one transaction of three operations.
+// BenchmarkRollback measures one transaction of three operations on a memory of 100 KiB.
 func BenchmarkRollback(b *testing.B) {
 	for _, n := range []int{100, 10_000} {
 		b.Run(fmt.Sprintf("entries=%d", n), func(b *testing.B) {

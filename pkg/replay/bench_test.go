@@ -20,8 +20,8 @@ func filled(n, size int) *pb.LlmCacheBlob {
 	return b
 }
 
-// BenchmarkCell is what a cell asks of a cache in one element: open the decoded blob,
-// find an old response, put a new one, take the blob.
+// BenchmarkCell does what a cell does with a cache for one element: it opens the decoded blob,
+// finds an old response, puts a new one, and takes the blob.
 func BenchmarkCell(b *testing.B) {
 	for _, n := range []int{1, 8, 64} {
 		b.Run(fmt.Sprintf("%dx1400", n), func(b *testing.B) {
@@ -45,7 +45,7 @@ func BenchmarkCell(b *testing.B) {
 	}
 }
 
-// BenchmarkOpen is New, beside the decoding that comes before it.
+// BenchmarkOpen compares New with the decoding that comes before it.
 func BenchmarkOpen(b *testing.B) {
 	for _, n := range []int{1, 8, 64} {
 		stored := filled(n, 1400)

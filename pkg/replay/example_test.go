@@ -8,9 +8,9 @@ import (
 	"github.com/beamagents/beamagents-go/pkg/replay"
 )
 
-// An agent runs from the top each time, and pays for each model call once.
+// An agent runs from the top each time and pays for each model call once.
 func Example() {
-	// ask looks for the call, and makes it if it must.
+	// ask looks for the response in the cache, and calls the model if it is not there.
 	ask := func(c *replay.Cache, calls *replay.Repeats, question string, model func() string) (string, error) {
 		key, err := calls.Key(intent.CacheRequest{
 			EntityKey: []byte("customer-1"), Seq: 3, Model: "m", Messages: []string{question},
@@ -50,7 +50,7 @@ func Example() {
 	}
 	fmt.Println("calls paid for:", paid)
 
-	// What is too large for the cache is asked for again each time, and compared.
+	// A response that is too large for the cache is asked for again each time, and compared.
 	for range 2 {
 		var calls replay.Repeats
 		if _, err := ask(c, &calls, "write a novel", func() string {

@@ -22,7 +22,7 @@ import (
 	pb "github.com/beamagents/beamagents-go/proto/beam_agents/v1"
 )
 
-// model is a cache as its rules say it, with no thought of speed.
+// model is a cache that follows the rules in the simplest way, however slow.
 type model struct {
 	entries []*pb.LlmCacheEntry
 	unknown []byte
@@ -55,7 +55,8 @@ func (m *model) blob() *pb.LlmCacheBlob {
 	return b
 }
 
-// blobBytes is the formula of the contract, and the unknown fields.
+// blobBytes computes the length of the blob by the formula that all languages share, and adds
+// the unknown fields.
 func blobBytes(entries []*pb.LlmCacheEntry, total int64, unknown int) int {
 	vlen := func(v int64) int { return protowire.SizeVarint(uint64(v)) }
 	field := func(n int) int {
@@ -143,7 +144,7 @@ func (m *model) clear() {
 	m.entries, m.unknown = nil, nil
 }
 
-// pair is a cache and its model, which must not differ.
+// pair is a cache and its model, which must behave alike.
 type pair struct {
 	c    *replay.Cache
 	want *model
@@ -162,7 +163,7 @@ type failer interface {
 
 const operations = 7
 
-// do calls one operation on both and compares what it returns and leaves.
+// do calls one operation on both, and compares the results and the states after it.
 func (p *pair) do(t failer, op int, key string, response []byte) {
 	t.Helper()
 	switch op {
@@ -198,7 +199,7 @@ func (p *pair) do(t failer, op int, key string, response []byte) {
 	}
 }
 
-// reopen goes over the wire, where keys are text.
+// reopen encodes and decodes the blob, which demands that keys are text.
 func (p *pair) reopen(t failer, now int64) {
 	t.Helper()
 	wire, err := proto.MarshalOptions{Deterministic: true}.Marshal(p.c.Blob())
@@ -231,7 +232,7 @@ func drawResponse(t *rapid.T) []byte {
 	return bytes.Repeat([]byte{rapid.Byte().Draw(t, "byte")}, sizes.Draw(t, "size"))
 }
 
-// drawTime draws times around now, an age of the time to live among them.
+// drawTime draws times around now, among them times at which entries expire.
 func drawTime(t *rapid.T, now int64) int64 {
 	return rapid.OneOf(
 		rapid.SampledFrom([]int64{0, now, now - replay.TTLMS, now - replay.TTLMS - 1, now + 1, math.MinInt64, math.MaxInt64}),
@@ -284,8 +285,8 @@ func TestModel(t *testing.T) {
 	})
 }
 
-// FuzzOpen opens any blob that decodes, and does with it what script says: for each
-// operation a byte for it, one for the key and one for the response.
+// FuzzOpen opens any blob that can be decoded, and runs the operations of script on it. An
+// operation is three bytes: one for its kind, one for the key and one for the response.
 func FuzzOpen(f *testing.F) {
 	blobs, err := golden.Blobs()
 	if err != nil {

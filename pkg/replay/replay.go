@@ -54,50 +54,50 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"unicode/utf8"
 
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/beamagents/beamagents-go/pkg/internal/storedkey"
 	"github.com/beamagents/beamagents-go/pkg/migrate"
 	pb "github.com/beamagents/beamagents-go/proto/beam_agents/v1"
 )
 
-// Caps.
+// Limits.
 const (
 	MaxEntries   = 64
 	MaxBlobBytes = 102_400    // bytes of the encoded blob
-	TTLMS        = 21_600_000 // ms from Put; at this age an entry lives, above it is expired
+	TTLMS        = 21_600_000 // ms from Put; an entry that is older has expired
 	MaxKeyBytes  = 1024       // bytes of a key
 )
 
-// ErrKey is what errors of Put wrap: a key that is empty, too long, or not UTF-8.
+// ErrKey is what errors of Put wrap: the key is empty, too long, or not UTF-8.
 var ErrKey = errors.New("unusable key")
 
 // Cache holds the model responses of one key.
 type Cache struct {
-	blob    *pb.LlmCacheBlob // always as it is to be stored
+	blob    *pb.LlmCacheBlob // always ready to be stored
 	nowMS   int64
 	changes int
 
 	undo *undo // nil outside of a transaction
 }
 
-// Stored is what became of a response.
+// Stored says how a response was stored.
 type Stored struct {
 	// DigestOnly: the response was too large, and only its digest is in the cache.
 	DigestOnly bool
-	// Differs: the cache had the digest of an earlier response to this very call, and
-	// it is of another response. So the model gave two answers to one question, and
-	// what was derived from the first may not agree with the second. To be counted and
-	// traced; it is no error.
+	// Differs: the cache had the digest of an earlier response to the same call, and the new
+	// response is another one. So the model gave two answers to one question, and what was
+	// derived from the first answer may not agree with the second. It is not an error:
+	// count it and trace it.
 	Differs bool
-	// Evicted is how many other entries had to go although they had not expired.
+	// Evicted is the number of other entries that were evicted before they had expired.
 	Evicted int
 }
 
-// New opens a blob, of the current schema version, at nowMS. It takes the blob over;
-// nil is an empty cache.
+// New opens a blob of the current schema version at nowMS. The cache owns the blob from then
+// on. A nil blob is an empty cache.
 func New(blob *pb.LlmCacheBlob, nowMS int64) *Cache {
 	if blob == nil {
 		blob = new(pb.LlmCacheBlob)
@@ -112,6 +112,7 @@ func New(blob *pb.LlmCacheBlob, nowMS int64) *Cache {
 	return c
 }
 
+// lastOfEachKey removes nil entries, and all but the last entry of each key.
 func lastOfEachKey(entries []*pb.LlmCacheEntry) []*pb.LlmCacheEntry {
 	last := make(map[string]int, len(entries))
 	for i, e := range entries {
@@ -132,7 +133,7 @@ func lastOfEachKey(entries []*pb.LlmCacheEntry) []*pb.LlmCacheEntry {
 	return kept
 }
 
-// setEntries keeps the total right.
+// setEntries sets the entries of the blob and their total.
 func (c *Cache) setEntries(entries []*pb.LlmCacheEntry) {
 	c.blob.Entries, c.blob.TotalResponseBytes = entries, 0
 	for _, e := range entries {
@@ -149,8 +150,8 @@ func (c *Cache) expired(e *pb.LlmCacheEntry) bool {
 	return e.CreatedAtMs < c.nowMS && uint64(c.nowMS)-uint64(e.CreatedAtMs) > TTLMS
 }
 
-// Get returns a copy of the response of key, nil if it is empty, and whether the cache
-// has it. If not, call the model and Put its response.
+// Get returns a copy of the response of key and true, or nil and false if the cache does not
+// have it: then call the model and Put its response. An empty response is nil.
 func (c *Cache) Get(key string) ([]byte, bool) {
 	i := c.find(key)
 	if i < 0 {
@@ -176,8 +177,8 @@ func (c *Cache) Get(key string) ([]byte, bool) {
 	return append([]byte(nil), e.Response...), true
 }
 
-// Peek is [Cache.Get] that changes nothing: the entry keeps its place and its stamp. The
-// response is the cache's own.
+// Peek is [Cache.Get] without a change: the entry keeps its place and its stamp. The response
+// is not copied; do not change it.
 func (c *Cache) Peek(key string) ([]byte, bool) {
 	i := c.find(key)
 	if i < 0 || c.expired(c.blob.Entries[i]) || c.blob.Entries[i].DigestOnly {
@@ -186,8 +187,7 @@ func (c *Cache) Peek(key string) ([]byte, bool) {
 	return c.blob.Entries[i].Response, true
 }
 
-// Keys are the keys of all whole responses that have not expired, the least recently used
-// first.
+// Keys returns the keys for which Get returns a response, the least recently used first.
 func (c *Cache) Keys() (keys []string) {
 	for _, e := range c.blob.Entries {
 		if !e.DigestOnly && !c.expired(e) {
@@ -197,24 +197,24 @@ func (c *Cache) Keys() (keys []string) {
 	return keys
 }
 
-// Put stores a copy of the response of key, in place of an entry that the key has, as
-// the most recent one and created now. It removes what is expired and evicts others
-// until the caps are kept. The error wraps ErrKey; then nothing has changed.
+// Put stores a copy of the response of key and replaces an entry that the key has. The entry
+// becomes the most recent one, and is created now. Put then removes all expired entries, and
+// evicts others until no limit is exceeded. The error wraps ErrKey; then nothing has changed.
 func (c *Cache) Put(key string, response []byte) (Stored, error) {
 	digest := sha256.Sum256(response)
 	return c.put(key, response, digest, digest)
 }
 
-// PutRecord is [Cache.Put] of a response in a stored form, such as a compressed one.
-// Content is the sha256 of what the record was made from: it is what is kept and compared
-// where the record is too large.
+// PutRecord is [Cache.Put] for a response in another form, such as a compressed one. Content
+// is the SHA-256 of the response itself. If the record is too large, content is stored as the
+// digest, and it is compared with an earlier digest.
 func (c *Cache) PutRecord(key string, response []byte, content [sha256.Size]byte) (Stored, error) {
 	return c.put(key, response, sha256.Sum256(response), content)
 }
 
 func (c *Cache) put(key string, response []byte, digest, content [sha256.Size]byte) (Stored, error) {
-	if err := checkKey(key); err != nil {
-		return Stored{}, err
+	if fault := storedkey.Fault(key, MaxKeyBytes); fault != "" {
+		return Stored{}, fmt.Errorf("replay: %w: %s", ErrKey, fault)
 	}
 	e := &pb.LlmCacheEntry{
 		CacheKey: key, Response: response, ResponseDigest: digest[:], CreatedAtMs: c.nowMS, LastAccessMs: c.nowMS,
@@ -233,7 +233,7 @@ func (c *Cache) put(key string, response []byte, digest, content [sha256.Size]by
 		if old.CacheKey != key {
 			return false
 		}
-		// What is not as long as a digest is none, and says nothing.
+		// Bytes of another length are not a digest and cannot be compared.
 		stored.Differs = old.DigestOnly && len(old.ResponseDigest) == len(content) && !bytes.Equal(old.ResponseDigest, content[:])
 		return true
 	})
@@ -248,25 +248,14 @@ func (c *Cache) put(key string, response []byte, digest, content [sha256.Size]by
 	return stored, nil
 }
 
-func checkKey(key string) error {
-	switch {
-	case key == "":
-		return fmt.Errorf("replay: %w: it is empty", ErrKey)
-	case len(key) > MaxKeyBytes:
-		return fmt.Errorf("replay: %w: it has %d bytes, the cap is %d", ErrKey, len(key), MaxKeyBytes)
-	case !utf8.ValidString(key):
-		return fmt.Errorf("replay: %w: %q is not UTF-8", ErrKey, key)
-	}
-	return nil
-}
-
-// alone is the length of the encoded blob with e as its only entry.
+// alone is the length of the encoded blob if e were its only entry.
 func (c *Cache) alone(e *pb.LlmCacheEntry) int {
 	header := pb.LlmCacheBlob{StateSchemaVersion: migrate.Current, TotalResponseBytes: int64(len(e.Response))}
 	return proto.Size(&header) + 1 + protowire.SizeBytes(proto.Size(e)) + len(c.blob.ProtoReflect().GetUnknown())
 }
 
-// Clear removes everything, unknown fields too. On an empty cache nothing changes.
+// Clear removes everything, also the unknown fields of the blob. If the cache is empty,
+// nothing changes.
 func (c *Cache) Clear() {
 	if c.Empty() {
 		return
@@ -275,10 +264,10 @@ func (c *Cache) Clear() {
 	c.changes++
 }
 
-// SetNow sets the "now", in ms, of what follows.
+// SetNow sets the "now", in ms, of the calls that follow.
 func (c *Cache) SetNow(nowMS int64) { c.nowMS = nowMS }
 
-// Empty reports whether there is nothing to store: no entry, no unknown field.
+// Empty reports whether there is nothing to store: neither an entry nor an unknown field.
 func (c *Cache) Empty() bool {
 	return len(c.blob.Entries) == 0 && len(c.blob.ProtoReflect().GetUnknown()) == 0
 }
@@ -286,20 +275,19 @@ func (c *Cache) Empty() bool {
 // Len is the number of entries, digests and expired ones included.
 func (c *Cache) Len() int { return len(c.blob.Entries) }
 
-// ResponseBytes is the length of all responses that are there, together.
+// ResponseBytes is the length of all stored responses together.
 func (c *Cache) ResponseBytes() int64 { return c.blob.TotalResponseBytes }
 
-// BlobBytes is the length of the encoding of Blob: what MaxBlobBytes bounds.
+// BlobBytes is the length of the encoded blob, which MaxBlobBytes limits.
 func (c *Cache) BlobBytes() int { return proto.Size(c.blob) }
 
-// Changes counts what was changed or repaired since New: who stores Blob needs to store it
-// again when the count has moved.
+// Changes is the number of changes and repairs since New. A caller that has stored Blob has
+// to store it again when the number has changed.
 func (c *Cache) Changes() int { return c.changes }
 
 // Changed reports whether anything was changed or repaired since New.
 func (c *Cache) Changed() bool { return c.changes > 0 }
 
-// Blob returns what is to be stored: stamped with the current version, in order, with
-// the right total. It stays part of the cache: encode it, or clone it, before the next
-// call.
+// Blob returns the blob to store, with the current version, the entries in order and the
+// right total. It still belongs to the cache: encode it or clone it before the next call.
 func (c *Cache) Blob() *pb.LlmCacheBlob { return c.blob }

@@ -52,7 +52,7 @@ func blob(total int64, entries ...*pb.LlmCacheEntry) *pb.LlmCacheBlob {
 	return &pb.LlmCacheBlob{StateSchemaVersion: 1, Entries: entries, TotalResponseBytes: total}
 }
 
-// unknown is a field of a newer schema, of n bytes.
+// unknown is a field of n bytes that a newer schema might have.
 func unknown(n int) []byte {
 	b := protowire.AppendTag(nil, 500, protowire.BytesType)
 	return protowire.AppendBytes(b, make([]byte, n-len(b)-protowire.SizeVarint(uint64(n))))
@@ -67,7 +67,7 @@ func put(t testing.TB, c *replay.Cache, key, response string) replay.Stored {
 	return stored
 }
 
-// get is a Get in a table: what it found, or "-".
+// get returns for tables what Get finds, or "-".
 func get(c *replay.Cache, key string) string {
 	v, ok := c.Get(key)
 	if !ok {
@@ -206,7 +206,7 @@ func TestOperations(t *testing.T) {
 	}
 }
 
-// check holds what is true of every cache.
+// check tests what holds for every cache.
 func check(t testing.TB, c *replay.Cache) {
 	t.Helper()
 	b := c.Blob()
@@ -228,7 +228,7 @@ func check(t testing.TB, c *replay.Cache) {
 	}
 }
 
-// The vector of the contract.
+// The test vector that all languages share.
 func TestBytes(t *testing.T) {
 	c := replay.New(nil, t0)
 	if got := hex.EncodeToString(encode(t, c.Blob())); got != "0801" {
@@ -246,7 +246,7 @@ func TestBytes(t *testing.T) {
 	}
 }
 
-// The figures of the contract: the largest response that is kept whole.
+// The size of the largest response that is kept whole is the same in all languages.
 func TestLargestResponse(t *testing.T) {
 	key := strings.Repeat("a", 64)
 	c := replay.New(nil, t0)
@@ -413,7 +413,7 @@ func TestCaps(t *testing.T) {
 	}
 	check(t, c)
 
-	// Exactly at the cap nothing goes.
+	// Exactly at the limit nothing is evicted.
 	c = replay.New(nil, t0)
 	put(t, c, "a", strings.Repeat("x", 50_000))
 	put(t, c, "b", strings.Repeat("x", 52_276))
@@ -421,7 +421,7 @@ func TestCaps(t *testing.T) {
 		t.Errorf("%d entries, %d bytes", c.Len(), c.BlobBytes())
 	}
 
-	// The digest of what does not fit has a length, too.
+	// The digest of a response that does not fit counts too.
 	c = replay.New(nil, t0)
 	put(t, c, "a", strings.Repeat("x", 50_000))
 	put(t, c, "b", strings.Repeat("x", 52_250))
@@ -433,7 +433,7 @@ func TestCaps(t *testing.T) {
 		t.Errorf("%d entries, %d bytes", c.Len(), c.BlobBytes())
 	}
 
-	// A stored blob above the caps is kept until something is put.
+	// A stored blob that exceeds the limits is kept until the next Put.
 	var many []*pb.LlmCacheEntry
 	for i := range 1000 {
 		many = append(many, whole(fmt.Sprint(i), strings.Repeat("x", 1000), t0, t0))
@@ -449,8 +449,8 @@ func TestCaps(t *testing.T) {
 	check(t, c)
 }
 
-// Fields that this build does not know take room, too, and the one entry that was
-// written stays whatever they take.
+// Fields that this build does not know count too. However large they are, the entry that was
+// just written is not evicted.
 func TestUnknownFields(t *testing.T) {
 	e := whole("a", "1", t0, t0)
 	e.ProtoReflect().SetUnknown(unknown(50))
@@ -482,7 +482,7 @@ func TestUnknownFields(t *testing.T) {
 	}
 }
 
-// Nobody sees a response change in their hands.
+// A response does not change after it was passed to the cache or returned by it.
 func TestCopies(t *testing.T) {
 	response := []byte("one")
 	c := replay.New(nil, t0)

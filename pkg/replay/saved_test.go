@@ -1,4 +1,4 @@
 package replay
 
-// Saved makes the cache as it is the one that Changed compares with.
+// Saved sets Changes to 0, as if the cache had just been opened.
 func (c *Cache) Saved() { c.changes = 0 }

@@ -6,19 +6,19 @@ import (
 	pb "github.com/beamagents/beamagents-go/proto/beam_agents/v1"
 )
 
-// undo is what a Rollback needs: the cache at Begin and, from the first change of its
-// blob on, the entries that the blob had and their stamps. All else of an entry never
-// changes.
+// undo is what Rollback needs: the cache at Begin, and the entries that its blob had and their
+// stamps. These two are recorded when the blob changes for the first time. No other field of
+// an entry ever changes.
 type undo struct {
 	before   Cache
 	recorded bool
 	entries  []*pb.LlmCacheEntry
-	stamps   []int64
+	stamps   []int64 // LastAccessMs of the entries
 }
 
-// Begin starts a transaction: until Keep or Rollback ends it, what is done can be undone.
-// Store the cache before or after a transaction, not in it, since Rollback sets Changes
-// back, too. Begin panics in a transaction.
+// Begin starts a transaction, which Keep or Rollback ends. Do not store the cache during a
+// transaction, since Rollback also restores Changes. Begin panics if a transaction has
+// started already.
 func (c *Cache) Begin() {
 	if c.undo != nil {
 		panic("replay: Begin in a transaction: call Keep or Rollback first")
@@ -26,7 +26,7 @@ func (c *Cache) Begin() {
 	c.undo = &undo{before: *c}
 }
 
-// Keep ends the transaction and keeps all that was done in it. It panics outside of one.
+// Keep ends the transaction and keeps its changes. It panics outside of a transaction.
 func (c *Cache) Keep() {
 	if c.undo == nil {
 		panic("replay: Keep outside of a transaction: call Begin first")
@@ -34,8 +34,8 @@ func (c *Cache) Keep() {
 	c.undo = nil
 }
 
-// Rollback ends the transaction and makes the cache what it was at Begin: entries, their
-// order and stamps, now, and what Changes says. It panics outside of a transaction.
+// Rollback ends the transaction and restores what was there at Begin: the entries with their
+// order and stamps, now, and the result of Changes. It panics outside of a transaction.
 func (c *Cache) Rollback() {
 	u := c.undo
 	if u == nil {
@@ -50,8 +50,8 @@ func (c *Cache) Rollback() {
 	}
 }
 
-// record is called before the entries change. After a Clear the blob is another one, with
-// nothing to record.
+// record is called before the entries change. It records them once. After a Clear the blob is
+// a new one, whose entries need not be recorded.
 func (c *Cache) record() {
 	u := c.undo
 	if u == nil || u.recorded || c.blob != u.before.blob {

@@ -12,8 +12,8 @@ import (
 	"github.com/beamagents/beamagents-go/pkg/replay"
 )
 
-// transaction runs what is done in a transaction, on p and on a copy of its model, and
-// goes on with the one that the end of the transaction leaves.
+// transaction runs a transaction on p and on a copy of its model. Afterwards the model of p is
+// the copy if the transaction was kept, or the old model if it was rolled back.
 func (p *pair) transaction(t failer, keep bool, do func(in *pair)) {
 	t.Helper()
 	copied := *p.want
@@ -35,8 +35,8 @@ func (p *pair) transaction(t failer, keep bool, do func(in *pair)) {
 	}
 }
 
-// After a Rollback a cache is the one that it was, in what it shows and in what it does
-// from then on; after a Keep it is the one that the transaction made.
+// After Rollback a cache shows and does the same as before the transaction. After Keep it has
+// the changes of the transaction.
 func TestTransactions(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		now := rapid.SampledFrom([]int64{0, t0, -5}).Draw(t, "now")
@@ -95,7 +95,8 @@ func TestTransactionsDoNotNest(t *testing.T) {
 	}
 }
 
-// BenchmarkRollback is one transaction: of nothing, and of a hit and a new response.
+// BenchmarkRollback measures a transaction without operations, and one with a hit and a new
+// response.
 func BenchmarkRollback(b *testing.B) {
 	for _, n := range []int{1, 64} {
 		for _, idle := range []bool{true, false} {

@@ -118,7 +118,7 @@ func stateOfThisBuild(t *testing.T) (all []writtenCell) {
 		{Cell: continuationID, Values: []string{text(continuation)}},
 		{Cell: controlID, Values: []string{text(control)}},
 		{Cell: deferredID, Values: []string{text(event(1)), text(event(2))}},
-		{Cell: ttlID, Values: []string{strconv.FormatInt(IdleAt(now, ttl), 10)}},
+		{Cell: ttlID, Values: []string{strconv.FormatInt(idleAt(now, ttl), 10)}},
 	} {
 		c.Bytes = k.Bytes("k", c.Cell)
 		all = append(all, c)

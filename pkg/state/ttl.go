@@ -99,7 +99,7 @@ func (c *TTL) Touch(sp beamstate.Provider, tp timers.Provider, w beam.Window, no
 	if err != nil {
 		return err
 	}
-	next := min(IdleAt(nowMS, ttl), w.MaxTimestamp().Milliseconds())
+	next := min(idleAt(nowMS, ttl), w.MaxTimestamp().Milliseconds())
 	if m.found && next <= m.ms {
 		return nil
 	}
@@ -112,9 +112,9 @@ func (c *TTL) Touch(sp beamstate.Provider, tp timers.Provider, w beam.Window, no
 	return nil
 }
 
-// IdleAt returns the time, in ms, at which a key that was last used at nowMS becomes idle. It is
+// idleAt returns the time, in ms, at which a key that was last used at nowMS becomes idle. It is
 // at most the end of the global window, so that a timer can be set for it.
-func IdleAt(nowMS int64, ttl time.Duration) int64 {
+func idleAt(nowMS int64, ttl time.Duration) int64 {
 	idle := nowMS + ttl.Milliseconds()
 	if ttl > 0 && idle < nowMS {
 		idle = math.MaxInt64

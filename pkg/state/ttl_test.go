@@ -413,8 +413,8 @@ func TestIdleAt(t *testing.T) {
 		{5000, -time.Second, 4000}, {end, time.Hour, end}, {end - 1, time.Hour, end}, {math.MaxInt64, time.Hour, end},
 		{253402300799999, math.MaxInt64, 253402300799999 + math.MaxInt64/1_000_000},
 	} {
-		if got := IdleAt(tc.now, tc.ttl); got != tc.want {
-			t.Errorf("IdleAt(%d, %v) = %d; want %d", tc.now, tc.ttl, got, tc.want)
+		if got := idleAt(tc.now, tc.ttl); got != tc.want {
+			t.Errorf("idleAt(%d, %v) = %d; want %d", tc.now, tc.ttl, got, tc.want)
 		}
 	}
 }

@@ -673,3 +673,26 @@ func TestExportTracesFailureText(t *testing.T) {
 		t.Errorf("%.700q", fmt.Sprint(err))
 	}
 }
+
+func TestOTLPExporter(t *testing.T) {
+	for name, tt := range map[string]struct {
+		endpoint, protocol string
+		wanted             bool
+		exporter, then     string
+	}{
+		"not wanted":        {"", "", false, "none", ""},
+		"wanted":            {"", "", true, "otlp", "http://localhost:4318"},
+		"wanted over HTTP":  {"", "http/protobuf", true, "otlp", "http://localhost:4318"},
+		"wanted over gRPC":  {"", "grpc", true, "otlp", "http://localhost:4317"},
+		"set":               {"http://collector:1", "grpc", false, "otlp", "http://collector:1"},
+		"set and wanted":    {"http://collector:1", "", true, "otlp", "http://collector:1"},
+		"gRPC, not wanted":  {"", "grpc", false, "none", ""},
+		"HTTP, set, wanted": {"http://collector:2", "http/protobuf", true, "otlp", "http://collector:2"},
+	} {
+		t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", tt.endpoint)
+		t.Setenv("OTEL_EXPORTER_OTLP_PROTOCOL", tt.protocol)
+		if got, then := OTLPExporter(tt.wanted), os.Getenv("OTEL_EXPORTER_OTLP_ENDPOINT"); got != tt.exporter || then != tt.then {
+			t.Errorf("%s: the exporter %s and the endpoint %q, want %s and %q", name, got, then, tt.exporter, tt.then)
+		}
+	}
+}

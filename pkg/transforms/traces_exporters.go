@@ -31,6 +31,12 @@ const (
 	noExporter      = "none"
 )
 
+const (
+	endpointVariable = "OTEL_EXPORTER_OTLP_ENDPOINT"
+	protocolVariable = "OTEL_EXPORTER_OTLP_PROTOCOL"
+	grpcProtocol     = "grpc"
+)
+
 // exporters maps a name to the function that makes the exporter.
 var exporters = struct {
 	sync.Mutex
@@ -68,17 +74,44 @@ func exporterRegistered(name string) bool {
 	return ok
 }
 
+// OTLPExporter returns the [ExportTracesParams].Exporter of a program with a flag such as
+// --otlp:
+//
+//	transforms.ExportTraces(s, transforms.ExportTracesParams{Exporter: transforms.OTLPExporter(*otlp)}, traces)
+//
+// It returns "otlp" if OTEL_EXPORTER_OTLP_ENDPOINT is set or wanted is true, and "none"
+// otherwise. If wanted is true and the variable is not set, OTLPExporter sets it to a collector on
+// this machine, without TLS: http://localhost:4318, or http://localhost:4317 if
+// OTEL_EXPORTER_OTLP_PROTOCOL is grpc. Only workers in this process see that, such as those
+// of the embedded runner; other workers have an environment of their own.
+func OTLPExporter(wanted bool) string {
+	switch {
+	case os.Getenv(endpointVariable) != "":
+		return otlpExporter
+	case !wanted:
+		return noExporter
+	}
+	url := "http://localhost:4318"
+	if os.Getenv(protocolVariable) == grpcProtocol {
+		url = "http://localhost:4317"
+	}
+	if err := os.Setenv(endpointVariable, url); err != nil {
+		panic(err) // the name and the value are good
+	}
+	return otlpExporter
+}
+
 // newOTLPExporter makes the exporter for the protocol in the OTEL_EXPORTER_OTLP_* variables. The
 // exporters read the other variables themselves.
 func newOTLPExporter(ctx context.Context) (sdktrace.SpanExporter, error) {
 	if err := checkSecrets(); err != nil {
 		return nil, err
 	}
-	const traces, all = "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL"
+	const traces, all = "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", protocolVariable
 	switch protocol := cmp.Or(os.Getenv(traces), os.Getenv(all), "http/protobuf"); protocol {
 	case "http/protobuf":
 		return otlptracehttp.New(ctx)
-	case "grpc":
+	case grpcProtocol:
 		return otlptracegrpc.New(ctx)
 	default:
 		return nil, fmt.Errorf("%s or %s is %q; use http/protobuf or grpc", traces, all, protocol)
@@ -103,7 +136,7 @@ func checkSecrets() error {
 			}
 		}
 	}
-	for _, name := range []string{"OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"} {
+	for _, name := range []string{endpointVariable, "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"} {
 		if _, err := url.Parse(strings.TrimSpace(os.Getenv(name))); err != nil {
 			return fmt.Errorf("%s is not a URL: use one such as http://localhost:4318", name)
 		}

@@ -2,7 +2,7 @@
 //
 // # Behaviour
 //
-// A [Manifest] lists the SHA-256 of every file in the frozen folders, in the format of sha256sum,
+// A manifest lists the SHA-256 of every file in the frozen folders, in the format of sha256sum,
 // with paths relative to the root of the repository. `sha256sum -c golden/MANIFEST.sha256` checks
 // it without this package. [Check] compares folders with the manifest. [Add] adds files to both.
 //
@@ -34,13 +34,13 @@ var (
 	ErrManifest = errors.New("malformed manifest")
 )
 
-// Manifest maps the path of each frozen file, slash-separated and relative to the root, to its
+// manifest maps the path of each frozen file, slash-separated and relative to the root, to its
 // SHA-256 in lower-case hexadecimal.
-type Manifest map[string]string
+type manifest map[string]string
 
-// ParseManifest reads lines of a hash, two spaces and a path, sorted by path.
-func ParseManifest(text []byte) (Manifest, error) {
-	m := Manifest{}
+// parseManifest reads lines of a hash, two spaces and a path, sorted by path.
+func parseManifest(text []byte) (manifest, error) {
+	m := manifest{}
 	for line := range strings.Lines(string(text)) {
 		hash, file, ok := strings.Cut(strings.TrimSuffix(line, "\n"), "  ")
 		if !ok || len(hash) != 2*sha256.Size || !fs.ValidPath(file) {
@@ -51,14 +51,14 @@ func ParseManifest(text []byte) (Manifest, error) {
 		}
 		m[file] = hash
 	}
-	if !bytes.Equal(m.Text(), text) {
+	if !bytes.Equal(m.text(), text) {
 		return nil, fmt.Errorf("frozen: %w: not in order of path, or no line break at the end", ErrManifest)
 	}
 	return m, nil
 }
 
-// Text returns the manifest in the form that ParseManifest reads.
-func (m Manifest) Text() []byte {
+// text returns the manifest in the form that parseManifest reads.
+func (m manifest) text() []byte {
 	var out bytes.Buffer
 	for _, file := range slices.Sorted(maps.Keys(m)) {
 		fmt.Fprintf(&out, "%s  %s\n", m[file], file)
@@ -75,7 +75,7 @@ func Check(root fs.FS, manifestFile string, folders ...string) error {
 	if err != nil {
 		return fmt.Errorf("frozen: %w", err)
 	}
-	m, err := ParseManifest(text)
+	m, err := parseManifest(text)
 	if err != nil {
 		return err
 	}
@@ -123,7 +123,7 @@ func Add(root, manifestFile, folder string, files map[string][]byte, same func(n
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("frozen: %w", err)
 	}
-	m, err := ParseManifest(text)
+	m, err := parseManifest(text)
 	if err != nil {
 		return nil, err
 	}
@@ -173,7 +173,7 @@ func Add(root, manifestFile, folder string, files map[string][]byte, same func(n
 			return nil, fmt.Errorf("frozen: %w", err)
 		}
 	}
-	if err := os.WriteFile(filepath.Join(root, manifestFile), m.Text(), 0o666); err != nil {
+	if err := os.WriteFile(filepath.Join(root, manifestFile), m.text(), 0o666); err != nil {
 		return nil, fmt.Errorf("frozen: %w", err)
 	}
 	return added, nil

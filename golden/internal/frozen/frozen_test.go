@@ -54,8 +54,8 @@ func TestCheck(t *testing.T) {
 }
 
 func TestParseManifest(t *testing.T) {
-	if m, err := ParseManifest([]byte(twoListed)); err != nil || len(m) != 2 || m["v1/a"] != hashA {
-		t.Errorf("ParseManifest = %v, %v", m, err)
+	if m, err := parseManifest([]byte(twoListed)); err != nil || len(m) != 2 || m["v1/a"] != hashA {
+		t.Errorf("parseManifest = %v, %v", m, err)
 	}
 	for name, text := range map[string]string{
 		"order":         hashB + "  v1/b\n" + hashA + "  v1/a\n",
@@ -66,8 +66,8 @@ func TestParseManifest(t *testing.T) {
 		"no line break": strings.TrimSuffix(twoListed, "\n"),
 		"blank line":    twoListed + "\n",
 	} {
-		if m, err := ParseManifest([]byte(text)); !errors.Is(err, ErrManifest) {
-			t.Errorf("%s: ParseManifest = %v, %v; want ErrManifest", name, m, err)
+		if m, err := parseManifest([]byte(text)); !errors.Is(err, ErrManifest) {
+			t.Errorf("%s: parseManifest = %v, %v; want ErrManifest", name, m, err)
 		}
 	}
 }

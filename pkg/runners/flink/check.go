@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	pipepb "github.com/apache/beam/sdks/v2/go/pkg/beam/model/pipeline_v1"
@@ -39,14 +40,36 @@ func (o *Options) checkpointInterval(p *pipepb.Pipeline) time.Duration {
 	return o.CheckpointInterval
 }
 
+// unsupportedState returns the id and the kind of a cell that Beam's Flink runner cannot
+// read or write. The runner answers requests for bag state only, in which the SDKs also
+// keep value and combining state. Other requests fail with an IllegalStateException.
+func unsupportedState(payload *pipepb.ParDoPayload) (id, kind string) {
+	for _, id := range slices.Sorted(maps.Keys(payload.GetStateSpecs())) {
+		switch payload.GetStateSpecs()[id].GetSpec().(type) {
+		case *pipepb.StateSpec_ReadModifyWriteSpec, *pipepb.StateSpec_BagSpec, *pipepb.StateSpec_CombiningSpec:
+		case *pipepb.StateSpec_MapSpec:
+			return id, "a map"
+		case *pipepb.StateSpec_SetSpec:
+			return id, "a set"
+		case *pipepb.StateSpec_OrderedListSpec:
+			return id, "an ordered list"
+		case *pipepb.StateSpec_MultimapSpec:
+			return id, "a multimap"
+		default:
+			return id, "of an unknown kind"
+		}
+	}
+	return "", ""
+}
+
 // check refuses a pipeline that would hang or lose data with these options.
 func (o *Options) check(p *pipepb.Pipeline) error {
 	endless, interval := unbounded(p), o.checkpointInterval(p)
 	switch {
 	case endless && o.Batch:
-		return errors.New("--flink_batch takes bounded sources only, and this pipeline has an unbounded one: leave out --flink_batch")
+		return errors.New("--flink_batch accepts only bounded sources, and this pipeline has an unbounded one: leave out --flink_batch")
 	case o.Savepoint != "" && interval == 0:
-		return errors.New("--flink_savepoint needs checkpoints, and a pipeline of bounded sources runs without: leave out --flink_savepoint, or give --flink_checkpoint_interval")
+		return errors.New("--flink_savepoint needs checkpoints, and a pipeline of bounded sources runs without them: leave out --flink_savepoint, or give --flink_checkpoint_interval")
 	}
 	transforms := p.GetComponents().GetTransforms()
 	for _, id := range slices.Sorted(maps.Keys(transforms)) {
@@ -55,12 +78,18 @@ func (o *Options) check(p *pipepb.Pipeline) error {
 		if err != nil {
 			return err
 		}
+		cell, kind := unsupportedState(payload)
 		switch {
+		case len(payload.GetTimerFamilySpecs()) > 1:
+			families := slices.Sorted(maps.Keys(payload.GetTimerFamilySpecs()))
+			return fmt.Errorf("step %s has the timer families %s, and on Flink a step with several families mostly stands still without an error (no timer fires, no savepoint completes, and a job with bounded sources does not end): use one family, with a tag for each purpose", t.GetUniqueName(), strings.Join(families, ", "))
+		case kind != "":
+			return fmt.Errorf("step %s has the cell %s, which is %s, and Beam's Flink runner cannot store it (the first access fails the bundle, and with checkpoints the job starts again without end): use value or bag state", t.GetUniqueName(), cell, kind)
 		case len(payload.GetSideInputs()) > 0 && !o.Batch && interval > 0:
-			return fmt.Errorf("step %s has a side input, and in a streaming job with checkpoints each checkpoint of such a step fails on Flink and the job starts again without end: give what the side input holds to a step before it, which adds it to the elements, or run bounded sources", t.GetUniqueName())
+			return fmt.Errorf("step %s has a side input, and in a streaming job with checkpoints each checkpoint of such a step fails on Flink and the job starts again without end: add the data of the side input to the elements in an earlier step, or run bounded sources", t.GetUniqueName())
 		case !stateful(payload):
 		case len(payload.GetSideInputs()) > 0 && !o.Batch:
-			return fmt.Errorf("step %s has state or timers and a side input, and Flink loses such a step in streaming (it is not in the job at all, or no checkpoint completes): give what the side input holds to a step before it, which adds it to the elements, or run bounded sources with --flink_batch", t.GetUniqueName())
+			return fmt.Errorf("step %s has state or timers and a side input, and Flink cannot run such a step in streaming (the step is not in the job at all, or no checkpoint completes): add the data of the side input to the elements in an earlier step, or run bounded sources with --flink_batch", t.GetUniqueName())
 		case len(payload.GetTimerFamilySpecs()) == 0 || interval == 0 || !boundedInput(p, t, payload):
 		case endless:
 			return fmt.Errorf("step %s has timers and a bounded input beside an unbounded source, and with the checkpoints that the source needs Flink clears the step's state before the last timers of a bounded input: run the branch with the bounded input as a pipeline of its own, or flatten the input with an unbounded one", t.GetUniqueName())

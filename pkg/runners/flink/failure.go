@@ -5,8 +5,9 @@ import (
 	"os"
 	"regexp"
 	"strings"
-	"unicode"
 	"unicode/utf8"
+
+	"github.com/beamagents/beamagents-go/internal/terminaltext"
 )
 
 // JobError says why a job has not finished.
@@ -30,7 +31,7 @@ type JobError struct {
 // Error returns the step, the reason, and where to read more.
 func (e *JobError) Error() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "job %s ", e.JobID)
+	fmt.Fprintf(&b, "job %s ", oneLine(e.JobID))
 	switch {
 	case e.Cancelled:
 		b.WriteString("was cancelled")
@@ -79,12 +80,7 @@ func printable(text string) string {
 		}
 		text = text[:end]
 	}
-	text = strings.Map(func(r rune) rune {
-		if r == '\n' || r == '\t' || unicode.IsPrint(r) {
-			return r
-		}
-		return unicode.ReplacementChar
-	}, text)
+	text = terminaltext.Lines(text)
 	if cut {
 		text += " ..."
 	}

@@ -34,6 +34,14 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
+// submission is the random text that the runner has sent with the job.
+func (f *fakeJobs) submission() string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	text, _ := f.prepared.GetPipelineOptions().AsMap()["beam:option:beamagents_submission:v1"].(string)
+	return text
+}
+
 // fakeJobs is a job server that keeps what it is given and says what it is told to.
 type fakeJobs struct {
 	jobpb.UnimplementedJobServiceServer
@@ -44,6 +52,10 @@ type fakeJobs struct {
 	script  []*jobpb.JobMessagesResponse
 	hang    bool
 	metrics *jobpb.MetricResults
+	// Of the calls of GetJobMetrics, the first hanging ones get no answer. The stream says
+	// later when the last of them has come.
+	hanging int
+	later   []*jobpb.JobMessagesResponse
 	refuse  error  // what Prepare says
 	stageAt string // the address of the artifacts, if it is another
 	running func() // called when a job is to run
@@ -54,6 +66,8 @@ type fakeJobs struct {
 	staged    int // bytes
 	ran       int
 	cancelled int
+	asked     int           // calls of GetJobMetrics
+	hung      chan struct{} // closed at the last call that hangs
 	once      sync.Once
 	streaming chan struct{} // closed when the first stream has said its script
 }
@@ -64,7 +78,7 @@ func startFakeJobs(t *testing.T) *fakeJobs {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := &fakeJobs{address: l.Addr().String(), streaming: make(chan struct{}), metrics: &jobpb.MetricResults{}}
+	f := &fakeJobs{address: l.Addr().String(), streaming: make(chan struct{}), hung: make(chan struct{}), metrics: &jobpb.MetricResults{}}
 	s := grpc.NewServer()
 	jobpb.RegisterJobServiceServer(s, f)
 	jobpb.RegisterArtifactStagingServiceServer(s, f)
@@ -137,13 +151,32 @@ func (f *fakeJobs) GetMessageStream(_ *jobpb.JobMessagesRequest, stream jobpb.Jo
 		}
 	}
 	f.once.Do(func() { close(f.streaming) })
+	if f.later != nil {
+		<-f.hung
+	}
+	for _, m := range f.later {
+		if err := stream.Send(m); err != nil {
+			return err
+		}
+	}
 	if f.hang {
 		<-stream.Context().Done()
 	}
 	return nil
 }
 
-func (f *fakeJobs) GetJobMetrics(context.Context, *jobpb.GetJobMetricsRequest) (*jobpb.GetJobMetricsResponse, error) {
+func (f *fakeJobs) GetJobMetrics(ctx context.Context, _ *jobpb.GetJobMetricsRequest) (*jobpb.GetJobMetricsResponse, error) {
+	f.mu.Lock()
+	f.asked++
+	asked := f.asked
+	f.mu.Unlock()
+	if asked == f.hanging {
+		close(f.hung)
+	}
+	if asked <= f.hanging {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
 	return &jobpb.GetJobMetricsResponse{Metrics: f.metrics}, nil
 }
 

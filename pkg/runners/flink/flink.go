@@ -2,6 +2,7 @@ package flink
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"os"
@@ -101,7 +102,8 @@ func (o *Options) submit(ctx context.Context, pipeline *pipepb.Pipeline) (beam.P
 	}
 	defer worker.remove()
 
-	options, err := o.pipelineOptions(pipeline)
+	submission := rand.Text()
+	options, err := o.pipelineOptions(pipeline, submission)
 	if err != nil {
 		return nil, err
 	}
@@ -122,8 +124,7 @@ func (o *Options) submit(ctx context.Context, pipeline *pipepb.Pipeline) (beam.P
 	}
 	var rest *restAPI
 	if o.Master != "" {
-		rest = &restAPI{base: "http://" + o.Master}
-		if rest.before, err = rest.jobs(ctx, o.JobName); err != nil {
+		if rest, err = newREST(ctx, o.Master, o.JobName, submission); err != nil {
 			return nil, fmt.Errorf("no cluster answers at --flink_master=%s: %w", o.Master, err)
 		}
 	}

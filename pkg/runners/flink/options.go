@@ -151,11 +151,11 @@ func (o *Options) validate() error {
 	o.Parallelism = max(o.Parallelism, 0) // the SDK's flag uses -1 for the job server's default
 	switch {
 	case o.MaxParallelism < 1 || o.MaxParallelism > maxParallelismLimit:
-		return fmt.Errorf("--flink_max_parallelism=%d is not valid: Flink takes 1 to %d", o.MaxParallelism, maxParallelismLimit)
+		return fmt.Errorf("--flink_max_parallelism=%d is not valid: Flink accepts 1 to %d", o.MaxParallelism, maxParallelismLimit)
 	case o.Parallelism > o.MaxParallelism:
-		return fmt.Errorf("--parallelism=%d is above --flink_max_parallelism=%d: raise the latter, before the job's first start", o.Parallelism, o.MaxParallelism)
+		return fmt.Errorf("--parallelism=%d is above --flink_max_parallelism=%d: raise the latter before the first start of the job", o.Parallelism, o.MaxParallelism)
 	case o.AllowNonRestoredState && !o.AcceptLostState:
-		return errors.New("--flink_allow_non_restored_state drops the state of every step that was removed or renamed, and a renamed source is taken for one that has ended or starts again from its beginning: give --flink_accept_lost_state, too, if that is what you want")
+		return errors.New("--flink_allow_non_restored_state drops the state of every step that was removed or renamed, and a renamed source either counts as ended or starts again from its beginning: give --flink_accept_lost_state, too, if you accept that")
 	case o.AllowNonRestoredState && o.Savepoint == "":
 		return errors.New("--flink_allow_non_restored_state needs --flink_savepoint: it says what to do with a savepoint's state")
 	case o.Savepoint != "" && !address.MatchString(o.Master):
@@ -209,6 +209,8 @@ func (o *Options) extra() (map[string]any, error) {
 			return nil, fmt.Errorf("--flink_option=%q is not valid: give name=value, where the name is that of the Java getter in lower case, such as state_backend=rocksdb", name)
 		case flagOf[name] != "":
 			return nil, fmt.Errorf("--flink_option=%s is set by %s: use that", name, flagOf[name])
+		case name == submissionOption:
+			return nil, fmt.Errorf("--flink_option=%s is not valid: the runner sends this option itself, with another value for each job", name)
 		case looksSecret(name, text):
 			return nil, fmt.Errorf("--flink_option=%s looks like a secret, and Flink shows every option in its web page: let the worker read it from its environment or from a file", name)
 		case twice && first != text:

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/core/state"
+	pipepb "github.com/apache/beam/sdks/v2/go/pkg/beam/model/pipeline_v1"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -93,12 +95,13 @@ func TestRefusedOptions(t *testing.T) {
 		"negative interval":             {func(o *Options) { o.CheckpointInterval = -time.Second }, "--flink_checkpoint_interval=-1s is not valid"},
 		"part of a millisecond":         {func(o *Options) { o.BundleTime = time.Microsecond }, "whole milliseconds"},
 		"parallelism above the maximum": {func(o *Options) { o.Parallelism = 129 }, "raise the latter"},
-		"maximum above Flink's":         {func(o *Options) { o.MaxParallelism = 40000 }, "Flink takes 1 to 32768"},
+		"maximum above Flink's":         {func(o *Options) { o.MaxParallelism = 40000 }, "Flink accepts 1 to 32768"},
 		"batch and checkpoints":         {func(o *Options) { o.Batch, o.CheckpointInterval = true, time.Second }, "takes no checkpoints in batch mode"},
 		"option without value":          {func(o *Options) { o.Extra = []string{"state_backend"} }, "give name=value"},
 		"option in camel case":          {func(o *Options) { o.Extra = []string{"stateBackend=x"} }, "give name=value"},
 		"option with a flag":            {func(o *Options) { o.Extra = []string{"checkpointing_interval=5"} }, "use that"},
 		"option twice":                  {func(o *Options) { o.Extra = []string{"state_backend=a", "state_backend=b"} }, "given twice"},
+		"option of the runner":          {func(o *Options) { o.Extra = []string{"beamagents_submission=a"} }, "the runner sends this option itself"},
 		"secret option":                 {func(o *Options) { o.Extra = []string{"db_password=hunter"} }, "looks like a secret"},
 		"secret in a URL":               {func(o *Options) { o.Extra = []string{"state_backend_storage_path=s3://me:hunter@host/x"} }, "looks like a secret"},
 	} {
@@ -135,6 +138,15 @@ func TestRefusedPipelines(t *testing.T) {
 		"bounded timers beside an endless branch": {func(*Options) {}, checked(t, "mixed"), "step Bounded/flink.runnerTimerFn has timers"},
 		"bounded state beside an endless branch":  {func(*Options) {}, checked(t, "mixed state"), ""},
 		"bounded and endless input of timers":     {func(*Options) {}, checked(t, "flattened"), ""},
+		"two timer families":                      {func(*Options) {}, checked(t, "families"), "step flink.runnerFamiliesFn has the timer families first, second, and"},
+		"two timer families with checkpoints":     {func(*Options) {}, checked(t, "endless families"), "use one family, with a tag for each purpose"},
+		"two timer families in batch":             {batch, checked(t, "families"), "a job with bounded sources does not end"},
+		"a map":                                   {func(*Options) {}, checked(t, "map"), "step flink.runnerMapFn has the cell c, which is a map, and"},
+		"a map with checkpoints":                  {interval, checked(t, "map"), "starts again without end): use value or bag state"},
+		"a map in batch":                          {batch, checked(t, "map"), "the first access fails the bundle"},
+		"a set":                                   {func(*Options) {}, checked(t, "set"), "has the cell c, which is a set"},
+		"an ordered list":                         {func(*Options) {}, checked(t, "list"), "has the cell c, which is an ordered list"},
+		"values, bags and combining cells":        {interval, checked(t, "cells"), ""},
 		"savepoint without any checkpoints":       {func(o *Options) { o.Savepoint, o.Master = "/s", "h:1" }, checked(t, "bounded"), "needs checkpoints"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -155,11 +167,30 @@ func TestRefusedPipelines(t *testing.T) {
 	}
 }
 
+// Pipelines of other SDKs have cells that the Go SDK does not have.
+func TestUnsupportedState(t *testing.T) {
+	for want, spec := range map[string]*pipepb.StateSpec{
+		"a multimap":         {Spec: &pipepb.StateSpec_MultimapSpec{}},
+		"of an unknown kind": {},
+	} {
+		payload := &pipepb.ParDoPayload{StateSpecs: map[string]*pipepb.StateSpec{"a": {Spec: &pipepb.StateSpec_BagSpec{}}, "b": spec}}
+		if id, kind := unsupportedState(payload); id != "b" || kind != want {
+			t.Errorf("%s is %q, want b is %q", id, kind, want)
+		}
+	}
+}
+
 func checked(t *testing.T, pipeline string) func(*Options) error {
 	p := marshalled(t, map[string]func(s beam.Scope){"side": sideInput, "stateless side": statelessSideInput, "unbounded": unboundedPipeline, "timer": boundedTimer, "bounded": bounded,
-		"mixed":       func(s beam.Scope) { unboundedPipeline(s.Scope("Endless")); boundedTimer(s.Scope("Bounded")) },
-		"mixed state": func(s beam.Scope) { unboundedPipeline(s.Scope("Endless")); bounded(s.Scope("Bounded")) },
-		"flattened":   func(s beam.Scope) { beam.ParDo(s, newTimer(), beam.Flatten(s, keyed(s), endless(s))) },
+		"families":         func(s beam.Scope) { beam.ParDo(s, newFamilies(), keyed(s)) },
+		"endless families": func(s beam.Scope) { beam.ParDo(s, newFamilies(), endless(s)) },
+		"map":              func(s beam.Scope) { beam.ParDo(s, &runnerMapFn{state.MakeMapState[string, int]("c")}, keyed(s)) },
+		"set":              func(s beam.Scope) { beam.ParDo(s, &runnerSetFn{state.MakeSetState[string]("c")}, keyed(s)) },
+		"list":             func(s beam.Scope) { beam.ParDo(s, &runnerListFn{state.MakeOrderedListState[string]("c")}, keyed(s)) },
+		"cells":            cellsOfEachKind,
+		"mixed":            func(s beam.Scope) { unboundedPipeline(s.Scope("Endless")); boundedTimer(s.Scope("Bounded")) },
+		"mixed state":      func(s beam.Scope) { unboundedPipeline(s.Scope("Endless")); bounded(s.Scope("Bounded")) },
+		"flattened":        func(s beam.Scope) { beam.ParDo(s, newTimer(), beam.Flatten(s, keyed(s), endless(s))) },
 	}[pipeline])
 	return func(o *Options) error { return o.check(p) }
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/core/state"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/core/timers"
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/io/rtrackers/offsetrange"
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"
 )
 
 // The steps of the pipelines of the tests.
@@ -82,7 +83,59 @@ func (runnerEndlessFn) ProcessElement(_ *sdf.LockRTracker, _ []byte, emit func(s
 	return sdf.ResumeProcessingIn(time.Second)
 }
 
+// runnerFamiliesFn has two timer families.
+type runnerFamiliesFn struct {
+	First  timers.EventTime
+	Second timers.ProcessingTime
+}
+
+func (f *runnerFamiliesFn) ProcessElement(_ timers.Provider, _ string, v int, emit func(int)) {
+	emit(v)
+}
+
+func (f *runnerFamiliesFn) OnTimer(context.Context, timers.Provider, string, timers.Context, func(int)) {
+}
+
+type runnerMapFn struct{ Cell state.Map[string, int] }
+
+func (f *runnerMapFn) ProcessElement(p state.Provider, _ string, v int, emit func(int)) error {
+	emit(v)
+	return f.Cell.Put(p, "k", v)
+}
+
+type runnerSetFn struct{ Cell state.Set[string] }
+
+func (f *runnerSetFn) ProcessElement(p state.Provider, _ string, v int, emit func(int)) error {
+	emit(v)
+	return f.Cell.Add(p, "k")
+}
+
+type runnerListFn struct{ Cell state.OrderedList[string] }
+
+func (f *runnerListFn) ProcessElement(p state.Provider, _ string, v int, emit func(int)) error {
+	emit(v)
+	return f.Cell.Add(p, int64(v), "k")
+}
+
+// runnerCellsFn has the kinds of cells that Flink can store.
+type runnerCellsFn struct {
+	Value state.Value[int]
+	Bag   state.Bag[int]
+	Sum   state.Combining[int, int, int]
+}
+
+func (f *runnerCellsFn) ProcessElement(p state.Provider, _ string, v int, emit func(int)) error {
+	emit(v)
+	return f.Sum.Add(p, v)
+}
+
+func runnerSumFn(a, b int) int { return a + b }
+
 func init() {
+	register.Function2x1(runnerSumFn)
+	for _, fn := range []any{newFamilies(), &runnerMapFn{}, &runnerSetFn{}, &runnerListFn{}, &runnerCellsFn{}} {
+		beam.RegisterDoFn(fn)
+	}
 	beam.RegisterDoFn(&runnerKeyFn{})
 	beam.RegisterDoFn(&runnerCountFn{})
 	beam.RegisterDoFn(&runnerTimerFn{})
@@ -99,6 +152,10 @@ func newTimer() *runnerTimerFn {
 	return &runnerTimerFn{Count: state.MakeValueState[int]("count"), Timer: timers.InEventTime("timer")}
 }
 
+func newFamilies() *runnerFamiliesFn {
+	return &runnerFamiliesFn{First: timers.InEventTime("first"), Second: timers.InProcessingTime("second")}
+}
+
 func keyed(s beam.Scope) beam.PCollection { return beam.ParDo(s, &runnerKeyFn{}, beam.Impulse(s)) }
 
 func endless(s beam.Scope) beam.PCollection {
@@ -110,6 +167,12 @@ func bounded(s beam.Scope) { beam.ParDo(s, newCount(), keyed(s)) }
 func unboundedPipeline(s beam.Scope) { beam.ParDo(s, newTimer(), endless(s)) }
 
 func boundedTimer(s beam.Scope) { beam.ParDo(s, newTimer(), keyed(s)) }
+
+func cellsOfEachKind(s beam.Scope) {
+	beam.ParDo(s, &runnerCellsFn{
+		state.MakeValueState[int]("value"), state.MakeBagState[int]("bag"), state.MakeCombiningState[int, int, int]("sum", runnerSumFn),
+	}, keyed(s))
+}
 
 func statelessSideInput(s beam.Scope) {
 	side := beam.ParDo(s, runnerOneFn, beam.Impulse(s))

@@ -11,9 +11,10 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 )
 
-// pipelineOptions returns the options in the form for the job server: those of the Java runner,
-// and those of the Go SDK, which the workers read.
-func (o *Options) pipelineOptions(p *pipepb.Pipeline) (*structpb.Struct, error) {
+// pipelineOptions returns the options as the job server takes them: those of the Java
+// runner, those of the Go SDK, which the workers read, and the submission by which the
+// runner finds the job on the cluster.
+func (o *Options) pipelineOptions(p *pipepb.Pipeline, submission string) (*structpb.Struct, error) {
 	sdk, err := sdkOptions()
 	if err != nil {
 		return nil, err
@@ -30,6 +31,7 @@ func (o *Options) pipelineOptions(p *pipepb.Pipeline) (*structpb.Struct, error) 
 	}
 	maps.Copy(options, map[string]any{
 		"go_options":               map[string]any{"options": sdk},
+		submissionOption:           submission,
 		"app_name":                 o.JobName,
 		"job_name":                 o.JobName,
 		"experiments":              experiments,

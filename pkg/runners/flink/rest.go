@@ -3,9 +3,9 @@ package flink
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -16,17 +16,28 @@ import (
 // cancelPoll is the time between two requests for the state of a job that is being cancelled.
 const cancelPoll = 200 * time.Millisecond
 
-// restTimeout bounds a call of Flink's REST API. Such a call only reports the progress of the
-// job.
-const restTimeout = 5 * time.Second
+// restTimeout bounds a call of Flink's REST API.
+const restTimeout = 10 * time.Second
+
+// The runner sends a new random text with each job in the option submissionOption. Flink
+// shows the options of a job, this one as submissionShown, so the runner knows its own job
+// among all jobs of one name.
+const (
+	submissionOption = "beamagents_submission"
+	submissionShown  = "beamagentsSubmission"
+)
 
 // restAPI is a client of Flink's REST API, which knows more about a running job than Beam's job
 // server.
 type restAPI struct {
-	base   string           // http://HOST:PORT
-	before map[string]int64 // jobs with the same name that existed before
-	job    string           // Flink's id of the job, once it is known
+	base       string          // http://HOST:PORT
+	submission string          // the value of submissionOption of the job
+	others     map[string]bool // Flink's ids of jobs that are not this one
+	job        string          // Flink's id of the job, once it is known
 }
+
+// errNotThere says that the cluster does not have the job, or not yet.
+var errNotThere = errors.New("the cluster does not show the job yet")
 
 // flinkJob is what the REST API reports about a job.
 type flinkJob struct {
@@ -64,45 +75,72 @@ func (r *restAPI) call(ctx context.Context, method, path string, status int, int
 	return json.NewDecoder(io.LimitReader(response.Body, 64<<20)).Decode(into)
 }
 
-// jobs returns the jobs of the cluster with a name, and when they started.
-func (r *restAPI) jobs(ctx context.Context, name string) (map[string]int64, error) {
+// newREST is the REST API for a job that is about to be submitted. It is an error if the
+// cluster does not answer.
+func newREST(ctx context.Context, master, name, submission string) (*restAPI, error) {
+	r := &restAPI{base: "http://" + master, submission: submission, others: map[string]bool{}}
+	before, err := r.jobs(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	for _, id := range before {
+		r.others[id] = true
+	}
+	return r, nil
+}
+
+// jobs returns the ids of the cluster's jobs of a name.
+func (r *restAPI) jobs(ctx context.Context, name string) (ids []string, err error) {
 	var overview struct {
 		Jobs []struct {
-			ID    string `json:"jid"`
-			Name  string `json:"name"`
-			Start int64  `json:"start-time"`
+			ID   string `json:"jid"`
+			Name string `json:"name"`
 		} `json:"jobs"`
 	}
 	if err := r.get(ctx, "/jobs/overview", &overview); err != nil {
 		return nil, err
 	}
-	found := map[string]int64{}
 	for _, j := range overview.Jobs {
 		if j.Name == name {
-			found[j.ID] = j.Start
+			ids = append(ids, j.ID)
 		}
 	}
-	return found, nil
+	return ids, nil
 }
 
-// find looks for a job with the name that did not exist before.
+// find looks for the job of a name that has the submission of this one. The error is
+// errNotThere if the cluster does not show the job.
 func (r *restAPI) find(ctx context.Context, name string) error {
 	if r.job != "" {
 		return nil
 	}
-	jobs, err := r.jobs(ctx, name)
+	ids, err := r.jobs(ctx, name)
 	if err != nil {
 		return err
 	}
-	maps.DeleteFunc(jobs, func(id string, _ int64) bool { _, old := r.before[id]; return old })
-	if len(jobs) > 1 {
-		return fmt.Errorf("%d jobs called %s were submitted to %s at the same time, and it is unknown which one is this job: give each job its own name", len(jobs), name, r.base)
+	missing := errNotThere
+	for _, id := range ids {
+		if r.others[id] {
+			continue
+		}
+		var config struct {
+			Execution struct {
+				Options map[string]any `json:"user-config"`
+			} `json:"execution-config"`
+		}
+		if err := r.get(ctx, "/jobs/"+id+"/config", &config); err != nil {
+			missing = err // it may be the job
+			continue
+		}
+		options := config.Execution.Options
+		if options[submissionShown] == r.submission {
+			r.job = id
+			return nil
+		}
+		// A job that begins has no options yet.
+		r.others[id] = len(options) > 0
 	}
-	for id := range jobs {
-		r.job = id
-		return nil
-	}
-	return fmt.Errorf("no job %s at %s yet", name, r.base)
+	return missing
 }
 
 // await calls find until the job exists.

@@ -18,16 +18,21 @@ import (
 )
 
 // fakeFlink answers as the REST API of Flink 1.19 does. A job of the same name is there
-// before, and another when jobs are submitted.
+// before. When jobs are submitted, another one comes, and with twice a third one.
 type fakeFlink struct {
-	address   string
-	submitted atomic.Bool
-	cancelled atomic.Int32
+	address    string
+	submission func() string // of the job "new"
+	twice      bool
+	submitted  atomic.Bool
+	begins     atomic.Bool // the jobs have no options yet
+	hangs      atomic.Bool // no call is answered
+	cancelled  atomic.Int32
+	configs    atomic.Int32 // calls for the options of a job
 }
 
 func startFakeFlink(t *testing.T) *fakeFlink {
 	t.Helper()
-	f := new(fakeFlink)
+	f := &fakeFlink{submission: func() string { return "mine" }}
 	mux := http.NewServeMux()
 	answer := func(pattern, body string) {
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, body) })
@@ -36,8 +41,21 @@ func startFakeFlink(t *testing.T) *fakeFlink {
 		jobs := `{"jid":"old","name":"orders","start-time":5},{"jid":"other","name":"other","start-time":9}`
 		if f.submitted.Load() {
 			jobs += `,{"jid":"new","name":"orders","start-time":4}` // by a clock that is behind
+			if f.twice {
+				jobs = `{"jid":"third","name":"orders","start-time":6},` + jobs
+			}
 		}
 		fmt.Fprintf(w, `{"jobs":[%s]}`, jobs)
+	})
+	mux.HandleFunc("GET /jobs/{job}/config", func(w http.ResponseWriter, r *http.Request) {
+		f.configs.Add(1)
+		id := r.PathValue("job")
+		submission := map[string]string{"old": "before", "third": "another", "new": f.submission()}[id]
+		if f.begins.Load() {
+			fmt.Fprintf(w, `{"jid":%q,"name":"orders"}`, id)
+			return
+		}
+		fmt.Fprintf(w, `{"jid":%q,"name":"orders","execution-config":{"job-parallelism":-1,"user-config":{"beamagentsSubmission":%q,"jobName":"orders"}}}`, id, submission)
 	})
 	mux.HandleFunc("GET /jobs/new", func(w http.ResponseWriter, _ *http.Request) {
 		state := "RESTARTING"
@@ -84,22 +102,37 @@ func startFakeFlink(t *testing.T) *fakeFlink {
 			fmt.Fprint(w, "{}")
 		}
 	})
-	s := httptest.NewServer(mux)
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if f.hangs.Load() {
+			<-r.Context().Done()
+			return
+		}
+		mux.ServeHTTP(w, r)
+	}))
 	t.Cleanup(s.Close)
 	f.address = strings.TrimPrefix(s.URL, "http://")
 	return f
 }
 
+// rest is the REST API for a job that is submitted next.
+func (f *fakeFlink) rest(t *testing.T) *restAPI {
+	t.Helper()
+	r, err := newREST(t.Context(), f.address, "orders", "mine")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
 func TestReport(t *testing.T) {
 	f := startFakeFlink(t)
-	rest := &restAPI{base: "http://" + f.address}
-	var err error
-	if rest.before, err = rest.jobs(t.Context(), "orders"); err != nil || len(rest.before) != 1 {
-		t.Fatalf("%v, %v", rest.before, err)
+	rest := f.rest(t)
+	if len(rest.others) != 1 {
+		t.Fatalf("%v", rest.others)
 	}
 	jobs := startFakeJobs(t)
 	var progress locked
-	w := &watch{client: client(t, jobs), id: "job-1", name: "orders", progress: &progress, rest: rest, state: "RUNNING", at: time.Now().Add(-10 * time.Second)}
+	w := &watch{client: client(t, jobs), id: "job-1", name: "orders", progress: &progress, rest: rest, state: "RUNNING", at: time.Now().Add(-10 * time.Second), limit: time.Minute}
 	w.report(t.Context()) // the job is not there yet
 	f.submitted.Store(true)
 	w.at = w.at.Add(-10 * time.Second)
@@ -126,6 +159,7 @@ func TestReport(t *testing.T) {
 // Beam's job server leaves a job that it cancels on a cluster of its own.
 func TestContextCancelsTheJobOnTheCluster(t *testing.T) {
 	f, jobs := startFakeFlink(t), startFakeJobs(t)
+	f.submission, f.twice = jobs.submission, true
 	jobs.script = []*jobpb.JobMessagesResponse{stateOf(jobpb.JobState_RUNNING)}
 	jobs.hang = true
 	ctx, cancel := context.WithCancel(t.Context())
@@ -157,7 +191,7 @@ func TestUnknownClusterIsRefused(t *testing.T) {
 // The job server takes seconds to put a job on the cluster.
 func TestCancelWaitsForTheJob(t *testing.T) {
 	f, jobs := startFakeFlink(t), startFakeJobs(t)
-	w := &watch{client: client(t, jobs), id: "job-1", name: "orders", rest: &restAPI{base: "http://" + f.address, before: map[string]int64{"old": 5}}}
+	w := &watch{client: client(t, jobs), id: "job-1", name: "orders", rest: f.rest(t)}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	time.AfterFunc(time.Second, func() { f.submitted.Store(true) })
@@ -166,13 +200,103 @@ func TestCancelWaitsForTheJob(t *testing.T) {
 	}
 }
 
-// Another job of the same name is not cancelled, nor shown.
+// Another job of the same name is not cancelled, nor shown: the job is the one with the
+// submission, whichever the cluster shows first.
 func TestTwoNewJobsOfAName(t *testing.T) {
 	f := startFakeFlink(t)
+	rest := f.rest(t)
+	f.twice = true
 	f.submitted.Store(true)
-	rest := &restAPI{base: "http://" + f.address} // "old" is new, too
-	wantError(t, rest.find(t.Context(), "orders"), "2 jobs called orders")
-	if rest.job != "" {
-		t.Errorf("it is taken for %s", rest.job)
+	f.submission = func() string { return "of somebody else" }
+	for range 2 {
+		if err := rest.find(t.Context(), "orders"); !errors.Is(err, errNotThere) || rest.job != "" {
+			t.Errorf("it is taken for %s, %v", rest.job, err)
+		}
 	}
+	if n := f.configs.Load(); n != 2 {
+		t.Errorf("the options of 2 other jobs were read %d times", n)
+	}
+
+	f.submission = func() string { return "mine" }
+	rest = &restAPI{base: "http://" + f.address, submission: "mine", others: map[string]bool{}} // "old" is new, too
+	if err := rest.find(t.Context(), "orders"); err != nil || rest.job != "new" {
+		t.Errorf("it is taken for %q, %v", rest.job, err)
+	}
+}
+
+// Flink shows the options of a job some time after the job itself.
+func TestJobThatBegins(t *testing.T) {
+	f := startFakeFlink(t)
+	rest := f.rest(t)
+	f.submitted.Store(true)
+	f.begins.Store(true)
+	if err := rest.find(t.Context(), "orders"); !errors.Is(err, errNotThere) {
+		t.Error(err)
+	}
+	f.begins.Store(false)
+	if err := rest.find(t.Context(), "orders"); err != nil || rest.job != "new" {
+		t.Errorf("it is taken for %q, %v", rest.job, err)
+	}
+}
+
+// A job server or a cluster that does not answer leaves the progress unknown.
+func TestReportWithoutAnswer(t *testing.T) {
+	const job, cluster = "the job server does not answer in time", "the cluster does not answer in time"
+	for name, test := range map[string]struct {
+		jobs, cluster bool // hangs
+		want          string
+	}{
+		"job server":               {true, false, "RESTARTING, 3 checkpoints, 1 failed (progress incomplete: " + job + "), records 42 ("},
+		"cluster":                  {false, true, "RUNNING (progress unknown: " + cluster + ")\n"},
+		"job server, and cluster":  {true, true, "RUNNING (progress unknown: " + job + ", " + cluster + ")\n"},
+		"job server of no cluster": {true, false, "RUNNING (progress unknown: " + job + ")\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f, jobs := startFakeFlink(t), startFakeJobs(t)
+			var progress locked
+			w := &watch{client: client(t, jobs), id: "job-1", name: "orders", progress: &progress, state: "RUNNING", at: time.Now(), limit: time.Second}
+			if name != "job server of no cluster" {
+				w.rest = f.rest(t)
+			}
+			f.submitted.Store(true)
+			f.hangs.Store(test.cluster)
+			if test.jobs {
+				jobs.hanging = 1
+			}
+			w.report(t.Context())
+			if got := progress.String(); !strings.Contains(got, "flink: job orders: "+test.want) {
+				t.Errorf("%q, want %q", got, test.want)
+			}
+		})
+	}
+}
+
+// A job server whose metrics hang does not fail the job, and the end of the job is seen.
+func TestJobServerThatHangs(t *testing.T) {
+	jobs := startFakeJobs(t)
+	jobs.script, jobs.hanging = []*jobpb.JobMessagesResponse{stateOf(jobpb.JobState_RUNNING)}, 2
+	jobs.later, jobs.hang = []*jobpb.JobMessagesResponse{stateOf(jobpb.JobState_DONE)}, true
+	var progress locked
+	w := &watch{
+		client: client(t, jobs), id: "job-1", name: "orders", progress: &progress, at: time.Now(),
+		interval: 10 * time.Millisecond, limit: 50 * time.Millisecond, finalLimit: time.Minute,
+	}
+	if _, err := w.wait(t.Context()); err != nil {
+		t.Error(err)
+	}
+	const begin, end = "flink: job orders: RUNNING\nflink: job orders: RUNNING (progress unknown: the job server does not answer in time)\n", "flink: job orders: DONE\n"
+	if got := progress.String(); !strings.HasPrefix(got, begin) || !strings.HasSuffix(got, end) {
+		t.Errorf("%q, want %q and %q", got, begin, end)
+	}
+}
+
+// The metrics are part of the result, so a job without them has an error, which says that
+// the job itself is done.
+func TestJobServerThatHangsAtTheEnd(t *testing.T) {
+	jobs := startFakeJobs(t)
+	jobs.script, jobs.hanging = []*jobpb.JobMessagesResponse{stateOf(jobpb.JobState_DONE)}, 1
+	w := &watch{client: client(t, jobs), id: "job-1", name: "orders", at: time.Now(), interval: time.Minute, finalLimit: 50 * time.Millisecond}
+	_, err := w.wait(t.Context())
+	wantError(t, err, "job job-1 has ended without an error, but the job server does not return its metrics: ")
 }

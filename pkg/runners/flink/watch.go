@@ -15,11 +15,19 @@ import (
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/core/runtime/metricsx"
 	jobpb "github.com/apache/beam/sdks/v2/go/pkg/beam/model/jobmanagement_v1"
 	pipepb "github.com/apache/beam/sdks/v2/go/pkg/beam/model/pipeline_v1"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 )
 
 const (
 	// progressInterval is the time between two lines of progress.
 	progressInterval = 5 * time.Second
+	// progressTimeout is how long the job server, and then the cluster, may take to answer for
+	// one line of progress.
+	progressTimeout = 10 * time.Second
+	// metricsTimeout is how long the job server may take to return the metrics of a job that
+	// has ended.
+	metricsTimeout = time.Minute
 	// cancelTimeout bounds the request to cancel a job. A job that was just submitted may need
 	// some seconds to reach the cluster.
 	cancelTimeout = 20 * time.Second
@@ -52,6 +60,10 @@ type watch struct {
 	progress io.Writer // nil if no progress is shown
 	rest     *restAPI  // nil if the cluster is not known
 
+	interval   time.Duration // between two reports
+	limit      time.Duration // for the job server, and for the cluster, in a report
+	finalLimit time.Duration // for the job server when the job has ended
+
 	state    string
 	errors   []string // error messages of the job server
 	failedAt int64    // the time of the last failure that was shown
@@ -62,13 +74,21 @@ type watch struct {
 
 // wait waits for the end of the job.
 func (o *Options) wait(ctx context.Context, client jobpb.JobServiceClient, id string, p *pipepb.Pipeline, rest *restAPI) (beam.PipelineResult, error) {
-	w := &watch{client: client, id: id, name: o.JobName, pipeline: p, progress: o.Progress, rest: rest, at: time.Now()}
+	w := &watch{
+		client: client, id: id, name: o.JobName, pipeline: p, progress: o.Progress, rest: rest, at: time.Now(),
+		interval: progressInterval, limit: progressTimeout, finalLimit: metricsTimeout,
+	}
+	return w.wait(ctx)
+}
+
+// wait follows the job to its end, and returns its result with the metrics.
+func (w *watch) wait(ctx context.Context) (beam.PipelineResult, error) {
 	err := w.follow(ctx)
-	r := &result{id: id}
+	r := &result{id: w.id}
 	if ctx.Err() == nil {
-		found, metricsErr := w.metrics(ctx)
+		found, metricsErr := w.metrics(ctx, w.finalLimit)
 		if metricsErr != nil && err == nil {
-			err = fmt.Errorf("job %s has ended, but the job server does not give its metrics: %w", id, metricsErr)
+			err = fmt.Errorf("job %s has ended without an error, but the job server does not return its metrics: %w", w.id, metricsErr)
 		}
 		if metricsErr == nil {
 			r.metrics = *found
@@ -107,7 +127,7 @@ func (w *watch) follow(ctx context.Context) error {
 			}
 		}
 	}()
-	tick := time.NewTicker(progressInterval)
+	tick := time.NewTicker(w.interval)
 	defer tick.Stop()
 	var noReason <-chan time.Time // starts when the job has failed without a message
 	for {
@@ -192,7 +212,10 @@ func (w *watch) cancel(ctx context.Context) error {
 	return fmt.Errorf("job %s was cancelled: %w", w.id, reason)
 }
 
-func (w *watch) metrics(ctx context.Context) (*metrics.Results, error) {
+// metrics asks the job server for the metrics of the job, within a time limit.
+func (w *watch) metrics(ctx context.Context, limit time.Duration) (*metrics.Results, error) {
+	ctx, stop := context.WithTimeout(ctx, limit)
+	defer stop()
 	response, err := w.client.GetJobMetrics(ctx, &jobpb.GetJobMetricsRequest{JobId: w.id})
 	if err != nil {
 		return nil, err
@@ -207,18 +230,27 @@ func (w *watch) metrics(ctx context.Context) (*metrics.Results, error) {
 	return metricsx.FromMonitoringInfos(w.pipeline, infos.GetAttempted(), infos.GetCommitted()), nil
 }
 
-// report writes a line of progress if something has changed since the last line.
+// report writes a line on the progress of the job if something has changed since the last
+// line. It asks the job server and the cluster. If one of them does not answer, the line says
+// that the progress is unknown or incomplete, and the job goes on.
 func (w *watch) report(ctx context.Context) {
 	if w.progress == nil {
 		return
 	}
-	state, counts := w.state, map[string]int64{}
-	if found, err := w.metrics(ctx); err == nil {
+	state, counts, missing := w.state, map[string]int64{}, []string{}
+	found, err := w.metrics(ctx, w.limit)
+	if err != nil {
+		missing = append(missing, unanswered("the job server", err))
+	} else {
 		for _, c := range found.AllMetrics().Counters() {
 			counts[c.Key.Namespace+"."+c.Key.Name] += max(c.Committed, c.Attempted)
 		}
 	}
-	if job, ok := w.look(ctx); ok {
+	job, ok, err := w.look(ctx)
+	switch {
+	case err != nil:
+		missing = append(missing, unanswered("the cluster", err))
+	case ok:
 		state = job.State
 		maps.Copy(counts, job.Counters)
 		counts[records] = job.Records
@@ -230,21 +262,45 @@ func (w *watch) report(ctx context.Context) {
 			w.restarted(job.Failure)
 		}
 	}
+	switch {
+	case ctx.Err() != nil: // the calls have ended with ctx
+		return
+	case len(missing) == 0:
+	case len(counts) == 0:
+		state += " (progress unknown: " + strings.Join(missing, ", ") + ")"
+	default:
+		state += " (progress incomplete: " + strings.Join(missing, ", ") + ")"
+	}
 	now := time.Now()
 	w.line(state + describe(counts, w.counted, now.Sub(w.at)))
-	w.counted, w.at = counts, now
+	if len(missing) == 0 { // the rates of the next report begin with complete counts
+		w.counted, w.at = counts, now
+	}
 }
 
-// look requests the progress from the cluster, if the cluster is known.
-func (w *watch) look(ctx context.Context) (flinkJob, bool) {
+// unanswered says why there is no answer.
+func unanswered(who string, err error) string {
+	if errors.Is(err, context.DeadlineExceeded) || status.Code(err) == codes.DeadlineExceeded {
+		return who + " does not answer in time"
+	}
+	return who + " answers " + err.Error()
+}
+
+// look asks the cluster. It returns false if the cluster is not known, or does not show
+// the job yet.
+func (w *watch) look(ctx context.Context) (job flinkJob, ok bool, err error) {
 	if w.rest == nil {
-		return flinkJob{}, false
+		return flinkJob{}, false, nil
 	}
-	if w.rest.find(ctx, w.name) != nil {
-		return flinkJob{}, false
+	ctx, stop := context.WithTimeout(ctx, w.limit)
+	defer stop()
+	if err := w.rest.find(ctx, w.name); errors.Is(err, errNotThere) {
+		return flinkJob{}, false, nil
+	} else if err != nil {
+		return flinkJob{}, false, err
 	}
-	job, err := w.rest.look(ctx)
-	return job, err == nil
+	job, err = w.rest.look(ctx)
+	return job, err == nil, err
 }
 
 // restarted reports a failure after which Flink restarts the job.

@@ -21,8 +21,12 @@ type upgrade struct {
 	// chance says that what happened was milder than what the rules say, which they cannot
 	// know: it depends on an order that has none, or on what the author meant.
 	chance bool
-	// or is what happened at another time, where that is a matter of chance.
+	// or is what happened with the stock runner at another time, where that is a matter of
+	// chance.
 	or compat.Effect
+	// refusal is what agents-flink says when it refuses version 2 and does not submit it.
+	// It is empty where agents-flink submits version 2.
+	refusal string
 	// quick cases run in make test-flink.
 	quick bool
 
@@ -514,8 +518,9 @@ var upgrades = map[string]upgrade{
 		judge: counts("Step a", "count:xxx", "count:x"),
 	},
 	"a second timer family added": {
-		about: kinds(compat.SecondTimerFamilyAdded), v1: one, stock: compat.LosesTimers, agents: compat.LosesTimers, or: compat.NoEffect, apart: true,
-		v2: with(func(sp *spec) { sp.Families = append(sp.Families, family{"more", false}) }),
+		about: kinds(compat.SecondTimerFamilyAdded), v1: one, stock: compat.LosesTimers, or: compat.NoEffect, agents: compat.Refuses, apart: true,
+		refusal: "has the timer families agent, more",
+		v2:      with(func(sp *spec) { sp.Families = append(sp.Families, family{"more", false}) }),
 	},
 	"a timer family renamed": {
 		about: kinds(compat.TimerFamilyRenamed), v1: one, stock: compat.FailsForever, agents: compat.FailsForever, quick: true,

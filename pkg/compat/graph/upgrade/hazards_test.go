@@ -14,13 +14,17 @@ import (
 // hazard is a job that the stock runner accepts and then breaks.
 type hazard struct {
 	build  func(p plan, s beam.Scope)
-	effect compat.Effect
+	effect compat.Effect // with the stock runner
+	// refusal is what agents-flink says when it refuses the job and does not submit it. It
+	// is empty where agents-flink submits the job.
+	refusal string
 }
 
 var hazards = map[compat.Kind]hazard{
 	compat.MapState: {
-		build:  with(func(sp *spec) { sp.Cells = []cell{{"table", "map"}} }),
-		effect: compat.FailsForever,
+		build:   with(func(sp *spec) { sp.Cells = []cell{{"table", "map"}} }),
+		effect:  compat.FailsForever,
+		refusal: "has the cell table, which is a map",
 	},
 	compat.ImpulseTimers: {
 		build: func(p plan, s beam.Scope) {
@@ -37,7 +41,8 @@ var hazards = map[compat.Kind]hazard{
 			out := beam.ParDo(s.Scope("Step"), &steps1.Sided{}, p.source(s), beam.SideInput{Input: side})
 			beam.ParDo(s.Scope("Report"), &plainFn{p.log, "sided"}, out)
 		},
-		effect: compat.FailsForever,
+		effect:  compat.FailsForever,
+		refusal: "has a side input",
 	},
 	compat.StatefulSideInput: {
 		build: func(p plan, s beam.Scope) {
@@ -45,11 +50,12 @@ var hazards = map[compat.Kind]hazard{
 			out := beam.ParDo(s.Scope("Step"), &sidedStateFn{Count: count.made().(countState)}, p.keyed(s, p.source(s)), beam.SideInput{Input: side})
 			beam.GroupByKey(s.Scope("Behind"), p.keyed(s.Scope("Behind"), out)) // a consumer in another stage
 		},
-		effect: compat.NeverCheckpoints,
+		effect:  compat.NeverCheckpoints,
+		refusal: "has a side input",
 	},
 }
 
-// Lint finds each of them, and its rules have what happened.
+// Lint finds each hazard, and its rules say what happened.
 func TestHazardsAreFound(t *testing.T) {
 	for kind, h := range hazards {
 		p, s := beam.NewPipelineWithRoot()
@@ -65,6 +71,9 @@ func TestHazardsAreFound(t *testing.T) {
 		}
 		if c := compat.Lint(f)[i].On(compat.Flink); c.Effect != h.effect || c.Evidence != compat.Run {
 			t.Errorf("%s: %s, and the rule says %s", kind, h.effect, c.Text())
+		}
+		if c := compat.Lint(f)[i].On(compat.AgentsFlink); (c.Effect == compat.Refuses) != (h.refusal != "") {
+			t.Errorf("%s: agents-flink says %q, and the rule says %s", kind, h.refusal, c.Text())
 		}
 	}
 	for _, kind := range compat.LintKinds() {

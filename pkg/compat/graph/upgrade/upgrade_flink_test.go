@@ -39,7 +39,7 @@ func TestMain(m *testing.M) {
 	os.Exit(flinktest.Main(m))
 }
 
-// Each case, on the cluster: what Flink does is what the table says.
+// TestUpgrades runs each case on the cluster. Flink does what the table says.
 func TestUpgrades(t *testing.T) {
 	all := upgradesWithDefaults()
 	for _, runner := range []compat.Runner{compat.Flink, compat.AgentsFlink} {
@@ -66,7 +66,11 @@ func TestUpgrades(t *testing.T) {
 				for _, name := range names {
 					o, want := got[name], all[name].effect(runner)
 					t.Logf("OBSERVED %s | %s | %s | %s", name, runner, o.effect, o.detail)
-					if o.effect != want && (all[name].or == "" || o.effect != all[name].or) {
+					or := all[name].or
+					if runner == compat.AgentsFlink {
+						or = ""
+					}
+					if o.effect != want && (or == "" || o.effect != or) {
 						t.Errorf("%s: %s %s; the table has %s\n%s", name, runner, o.effect, want, o.detail)
 					}
 				}
@@ -75,7 +79,7 @@ func TestUpgrades(t *testing.T) {
 	}
 }
 
-// Each hazard, on the cluster, with the stock runner.
+// TestHazards runs each hazard on the cluster with the stock runner.
 func TestHazards(t *testing.T) {
 	for kind, h := range hazards {
 		t.Run(string(kind), func(t *testing.T) {
@@ -118,6 +122,36 @@ func TestHazards(t *testing.T) {
 	}
 }
 
+// TestRefusals shows that agents-flink refuses hazards and second versions of jobs, and
+// submits none of them.
+func TestRefusals(t *testing.T) {
+	refused := map[string]hazard{}
+	for kind, h := range hazards {
+		refused[string(kind)] = h
+	}
+	for name, c := range upgrades {
+		refused[name] = hazard{build: c.v2, refusal: c.refusal}
+	}
+	for name, h := range refused {
+		if h.refusal == "" {
+			continue
+		}
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			job := fmt.Sprintf("%s-refused-%d", strings.ReplaceAll(name, " ", "-"), time.Now().UnixMilli())
+			p, s := beam.NewPipelineWithRoot()
+			h.build(plan{feed: job, log: job}, s)
+			j := submit(t.Context(), compat.Platform{}, compat.AgentsFlink, job, "", p)
+			defer j.end()
+			j.refusal = h.refusal
+			got, detail, err := j.await(t.Context(), startLimit, func() bool { return false })
+			if err != nil || got != compat.Refuses {
+				t.Errorf("%s %s %v", got, detail, err)
+			}
+		})
+	}
+}
+
 func (f *feed) add(at int64, commands ...string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -132,7 +166,7 @@ func (f *feed) advance(seconds int64) {
 	f.watermark = max(f.watermark, seconds)
 }
 
-// upgradesWithDefaults are the cases with what they leave out.
+// upgradesWithDefaults returns the cases with their defaults.
 func upgradesWithDefaults() map[string]upgrade {
 	all := map[string]upgrade{}
 	for name, c := range upgrades {
@@ -147,7 +181,7 @@ func upgradesWithDefaults() map[string]upgrade {
 	return all
 }
 
-// fired says that the timer of version 1 has fired in version 2.
+// fired reports whether the timer of version 1 has fired in version 2.
 func (c upgrade) fired(l *log) bool { return c.noTimers || l.get("fired Step a") == "agent" }
 
 func (c upgrade) commands(version int) []string {
@@ -173,8 +207,10 @@ type job struct {
 	rest flinktest.REST
 	name string
 	id   string
-	done chan error // its end, as the runner tells it
+	done chan error // what the runner returns when the job has ended
 	stop context.CancelFunc
+	// refusal is what the runner says if it is to refuse the job and not to submit it.
+	refusal string
 }
 
 func submit(ctx context.Context, platform compat.Platform, runner compat.Runner, name, savepoint string, p *beam.Pipeline) *job {
@@ -200,10 +236,10 @@ func submit(ctx context.Context, platform compat.Platform, runner compat.Runner,
 	return j
 }
 
-// refused is how Flink refuses a savepoint.
+// refused matches the errors with which Flink refuses a savepoint.
 var refused = regexp.MustCompile(`Cannot map checkpoint/savepoint state|[Mm]ax(imum)? parallelism|Failed to rollback to checkpoint/savepoint`)
 
-// machine is what a machine that is too busy fails with, and no job.
+// machine matches failures of a machine that is too busy. The job is not their cause.
 var machine = regexp.MustCompile(`AskTimeoutException|Heartbeat of TaskManager|NoResourceAvailableException`)
 
 // await waits until ready, the end of the job, or its second failure.
@@ -219,10 +255,17 @@ func (j *job) await(ctx context.Context, limit time.Duration, ready func() bool)
 			if err == nil {
 				return "", "", fmt.Errorf("job %s has ended without an error", j.name)
 			}
-			if !refused.MatchString(err.Error()) {
-				return "", "", fmt.Errorf("job %s has ended: %w", j.name, err)
+			switch {
+			case j.refusal == "" && refused.MatchString(err.Error()):
+				return compat.Refuses, firstLine(err.Error()), nil
+			case j.refusal != "" && strings.Contains(err.Error(), j.refusal):
+				jobs, restErr := j.rest.Jobs(ctx)
+				if restErr != nil || slices.ContainsFunc(jobs, func(other flinktest.Job) bool { return other.Name == j.name }) {
+					return "", "", fmt.Errorf("job %s was submitted (%v), and then: %w", j.name, restErr, err)
+				}
+				return compat.Refuses, err.Error(), nil
 			}
-			return compat.Refuses, firstLine(err.Error()), nil
+			return "", "", fmt.Errorf("job %s has ended: %w", j.name, err)
 		case <-ctx.Done():
 			return "", "", nil
 		case <-time.After(200 * time.Millisecond):
@@ -248,7 +291,7 @@ func (j *job) await(ctx context.Context, limit time.Duration, ready func() bool)
 	}
 }
 
-// end ends a job, however it is.
+// end ends a job in any state.
 func (j *job) end() {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
@@ -320,6 +363,9 @@ func run(ctx context.Context, names []string, runner compat.Runner) (map[string]
 
 	second := submit(ctx, platforms[1], runner, jobName(1), savepoint, build(names, 1, base, base))
 	defer second.end()
+	if runner == compat.AgentsFlink {
+		second.refusal = all[names[0]].refusal
+	}
 	f.add(60, commands(all, names, 1)...)
 	effect, detail, err = second.await(ctx, startLimit, every(1, func(c upgrade, l *log) bool { return c.watermark > 0 || c.judge(l) != "" }))
 	if err == nil && effect == compat.NoEffect {
@@ -346,7 +392,7 @@ func run(ctx context.Context, names []string, runner compat.Runner) (map[string]
 	return got, nil
 }
 
-// commands are those of all cases. Cases with the same commands get them once.
+// commands returns the commands of all cases. Cases with the same commands get them once.
 func commands(all map[string]upgrade, names []string, version int) (merged []string) {
 	given := map[string]bool{}
 	for _, name := range names {
