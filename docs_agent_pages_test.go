@@ -29,7 +29,8 @@ var agentPages = []string{"docs/agents.md", "docs/suspensions.md", "docs/guarant
 func TestAgentPagesSnippets(t *testing.T) {
 	quickstart := readText(t, "examples/quickstart/refunds.go") + readText(t, "examples/quickstart/main.go")
 	files := map[string]string{
-		// The tests that hold the pages to what they say, and what they leave to the reader.
+		// These tests check what the pages say, and add the code that the pages leave to the
+		// reader.
 		"agents/desk_test.go": `package desk
 
 import (
@@ -98,6 +99,34 @@ import "context"
 
 func model(_ context.Context, prompt string) (string, error) { return "about " + prompt, nil }
 `,
+		"agents/refunds/main_test.go": `package main
+
+import (
+	"os"
+	"strings"
+	"testing"
+)
+
+func TestProgram(t *testing.T) {
+	main()
+	outputs, err := os.ReadFile("out/outputs.jsonl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := "{\"key\":\"ann\",\"value\":\"__hitl_timeout__\"}\n{\"key\":\"bob\",\"value\":\"__hitl_timeout__\"}\n"; string(outputs) != want {
+		t.Errorf("outputs\n%s", outputs)
+	}
+	intents, err := os.ReadFile("out/intents.jsonl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	call, approval, _ := strings.Cut(string(intents), "\n")
+	if !strings.Contains(call, "\"kind\":\"TOOL\"") || !strings.Contains(call, "\"key\":\"ann\"") ||
+		!strings.Contains(approval, "\"kind\":\"APPROVAL\"") || !strings.Contains(approval, "\"key\":\"bob\"") {
+		t.Errorf("intents\n%s", intents)
+	}
+}
+`,
 		"concurrency/writer_test.go": `package writer
 
 import (
@@ -136,6 +165,9 @@ func TestWriter(t *testing.T) {
 			t.Fatalf("there is no %s", name)
 		}
 	}
+	files["agents/refunds/refunds.go"] = readText(t, "examples/quickstart/refunds.go")
+	_, input, _ := strings.Cut(readText(t, "docs/agents.md"), "```json\n")
+	files["agents/refunds/in.jsonl"], _, _ = strings.Cut(input, "```")
 	run := readerModule(t, files)
 	run("vet", "-mod=readonly", "./...")
 	run("test", "-mod=readonly", "./...")
@@ -348,8 +380,8 @@ func inUnit(n int64, unit string) string {
 	return strings.TrimSpace(text + " " + unit)
 }
 
-// constants are the integer constants of files, and their variables that are set to one,
-// by package and name. Durations are in nanoseconds.
+// constants returns the integer constants of files, and the variables that are set to one, by
+// package and name. Durations are in nanoseconds.
 func constants(t *testing.T, globs ...string) map[string]int64 {
 	t.Helper()
 	exprs := map[string]ast.Expr{}
@@ -395,7 +427,8 @@ var durations = map[string]time.Duration{
 	"Millisecond": time.Millisecond, "Second": time.Second, "Minute": time.Minute, "Hour": time.Hour,
 }
 
-// evaluate is the value of a constant expression of integers, unknown if it is none.
+// evaluate returns the value of a constant expression of integers, or unknown for any other
+// expression.
 func evaluate(exprs map[string]ast.Expr, pkg string, e ast.Expr) constant.Value {
 	switch e := e.(type) {
 	case *ast.BasicLit:

@@ -162,7 +162,7 @@ func TestSuspensionsPageEscalation(t *testing.T) {
 	}
 }
 
-// repeatAgent makes a call of its own.
+// repeatAgent makes a call with http.DefaultClient.
 type repeatAgent struct{ URL string }
 
 func (a *repeatAgent) Run(ctx context.Context, act *agent.Activation) (agent.Outcome, error) {
@@ -177,8 +177,8 @@ func (a *repeatAgent) Run(ctx context.Context, act *agent.Activation) (agent.Out
 	return agent.Done(), resp.Body.Close()
 }
 
-// A call that an agent makes in Run, and not with the client of the activation, is made again
-// when its bundle is: nothing remembers the answer.
+// A call that an agent makes in Run without the client of the activation is made again when its
+// bundle is retried, because its answer is not stored.
 func TestCallsOfAnAgentAreRepeated(t *testing.T) {
 	var calls atomic.Int64
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { calls.Add(1) }))

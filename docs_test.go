@@ -75,7 +75,7 @@ func (*priceFn) ProcessElement(beamstate.Provider, timers.Provider, []byte, *pb.
 
 func (*priceFn) OnTimer(beamstate.Provider, timers.Provider, []byte, timers.Context) {}
 
-// The costs on the page are what the calls cost, and no row is left out.
+// The costs on the page are the costs of the calls, and no row is missing.
 func TestStatePageCosts(t *testing.T) {
 	fn := new(priceFn)
 	kit, err := beamtest.New(fn)

@@ -17,8 +17,8 @@ import (
 	"time"
 )
 
-// Each example starts as a worker of a remote runner, and leaves to the umask who may read
-// what it writes.
+// Each example starts as a worker of a remote runner. The umask decides who may read the files that
+// it writes.
 func TestExamples(t *testing.T) {
 	mains, err := filepath.Glob("examples/*/main.go")
 	if err != nil || len(mains) < 3 {
@@ -38,8 +38,8 @@ func TestExamples(t *testing.T) {
 	}
 }
 
-// startsAsWorker starts a program as Beam's container does, with a port to call home to.
-// LOOPBACK hides a program that cannot do that.
+// startsAsWorker starts a program as Beam's container does, with a port to which it must connect.
+// With LOOPBACK a program that cannot do that would not be found.
 func startsAsWorker(t *testing.T, program string) {
 	t.Helper()
 	home, err := net.Listen("tcp", "127.0.0.1:0")
@@ -81,7 +81,7 @@ func startsAsWorker(t *testing.T, program string) {
 	}
 }
 
-// keepsUmask runs a program where nobody else may read what it writes.
+// keepsUmask runs a program with a umask that lets only the owner read its files.
 func keepsUmask(t *testing.T, program, sample string) {
 	t.Helper()
 	if runtime.GOOS == "windows" {
@@ -113,8 +113,8 @@ func keepsUmask(t *testing.T, program, sample string) {
 	}
 }
 
-// initFault says why a program is no worker: before it calls beam.Init its main may define
-// and parse flags, and set variables.
+// initFault says why a program cannot be a worker. Before main calls beam.Init, it may only define
+// and parse flags and set variables.
 func initFault(source string) error {
 	file, err := parser.ParseFile(token.NewFileSet(), "main.go", source, 0)
 	if err != nil {
@@ -155,7 +155,7 @@ func calledBy(statement ast.Stmt) string {
 	return "no call"
 }
 
-// Who copies a program from the docs gets one that runs remotely.
+// A program that a reader copies from the docs runs remotely.
 func TestProgramsInTheDocsCallInit(t *testing.T) {
 	found := 0
 	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {

@@ -22,7 +22,7 @@ const (
 	beam   = "github.com/apache/beam/"
 )
 
-// A folder of the house. A package imports only what stands above it in the list.
+// A folder of the house. A package imports only packages of folders above it in the list.
 type folder struct {
 	path  string
 	beams bool // may link Beam
@@ -80,7 +80,7 @@ func place(importPath string) int {
 	return best
 }
 
-// listed is what go list tells of a package.
+// listed is what go list prints about a package.
 type listed struct {
 	ImportPath, Name                                  string
 	GoFiles, Imports, Deps, TestImports, XTestImports []string
@@ -108,7 +108,7 @@ func listPackages(t *testing.T) []listed {
 	}
 }
 
-// violations are the breaches of the import rule by one package.
+// violations returns the breaches of the import rule by one package.
 func violations(p listed) []string {
 	if p.ImportPath == module {
 		return nil
@@ -154,9 +154,9 @@ func TestImportRule(t *testing.T) {
 	}
 }
 
-// Generated decoding takes invalid text and field numbers, and aliases its input: only
-// the coders, which check before, may call it. Bytes from outside go through
-// proto.Unmarshal everywhere else.
+// Generated decoding accepts invalid text and field numbers, and aliases its input. Only the
+// coders, which check the input before, may call it. All other code uses proto.Unmarshal for bytes
+// from outside.
 func TestOnlyCodersCallTheFastPath(t *testing.T) {
 	calls := regexp.MustCompile(`\.(UnmarshalVT\w*|MarshalVT\w*|MarshalTo\w*VT\w*|SizeVT|CloneVT|EqualVT)\(`)
 	seen := 0
@@ -204,8 +204,8 @@ func TestImportRuleFinds(t *testing.T) {
 	}
 }
 
-// An adapter to somebody else's SDK is a module of its own, so that users of the library do
-// not inherit that SDK. It uses what any user may use, and nothing here uses it.
+// An adapter to an SDK of others is a module of its own, so that users of the library do not
+// inherit that SDK. It imports only public packages, and no package here imports it.
 func TestContribModules(t *testing.T) {
 	root, err := os.ReadFile("go.mod")
 	if err != nil {
@@ -251,8 +251,8 @@ func TestContribModules(t *testing.T) {
 	}
 }
 
-// What is committed is source: a program that was built here, or what a failed test leaves
-// behind, would be in every clone for ever.
+// Only sources are committed. A program that was built here, or a file that a failed test leaves
+// behind, would stay in every clone.
 func TestTreeHoldsSources(t *testing.T) {
 	if _, err := os.Stat(".git"); err != nil {
 		t.Skip("not a checkout of its own repository: nobody can say what is committed")

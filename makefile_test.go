@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// A test that does less under the race detector is run whole by make test, too.
+// make test also runs without the race detector each test that does less under it.
 func TestMakefileRunsTestsWhole(t *testing.T) {
 	makefile := readText(t, "Makefile")
 	variable := func(name string) string {

@@ -49,8 +49,8 @@ func checkRegistration(call *ast.CallExpr) (registers bool, fault string) {
 	return false, ""
 }
 
-// The library registers no emitter and no function under a text that other packages may
-// have. DoFns are looked at in pkg/transforms, where their types are at hand.
+// The library registers no emitter and no function under a text that other packages may have. A
+// test in pkg/transforms checks the DoFns, because it knows their types.
 func TestRegistrationsAreOurs(t *testing.T) {
 	seen := 0
 	err := filepath.WalkDir("pkg", func(path string, d fs.DirEntry, err error) error {
@@ -85,9 +85,8 @@ func TestRegistrationsAreOurs(t *testing.T) {
 	}
 }
 
-// A program whose own packages are called transforms and events, with DoFns and element
-// types that are called as ours are, runs its transforms and ours, whichever of them is
-// registered last.
+// A program has packages called transforms and events, with DoFns and element types that have the
+// same names as ours. It runs its own transforms and ours, whichever of them is registered last.
 func TestHostileTwins(t *testing.T) {
 	names := doFnNames(t)
 	files := map[string]string{}
@@ -121,10 +120,10 @@ func doFnNames(t *testing.T) (names []string) {
 	return names
 }
 
-// twinTransforms is a user's package with a DoFn for each of ours: one with the common
-// part of its name, which insists on its type as the wrappers of Beam's register do, and
-// one with the whole name. Beam keeps one wrapper for a name, so a user's that is
-// registered later would replace ours: of the whole name the later twin has none.
+// twinTransforms is a user's package with two DoFns for each of ours: one with the common part of
+// its name, and one with the whole name. The first checks its type, like the wrappers of Beam's
+// register. Beam keeps one wrapper for a name, so a DoFn of the user with our whole name would
+// replace our wrapper if it is registered later. So the twin with the whole name has no wrapper.
 func twinTransforms(t *testing.T, names []string, order, first string) string {
 	t.Helper()
 	var inits, types, all strings.Builder

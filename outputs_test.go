@@ -59,7 +59,7 @@ func errorOutputs(t *testing.T) map[string]string {
 	return outputs
 }
 
-// dropped lists the calls in a file whose dead letters nobody reads.
+// dropped lists the calls in a file whose dead letters are not read.
 func dropped(fset *token.FileSet, file *ast.File, outputs map[string]string) []string {
 	var found []string
 	local := "transforms" // the name that the file gives the package

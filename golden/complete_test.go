@@ -40,8 +40,8 @@ var blobPath = regexp.MustCompile(`^v([1-9][0-9]*)/[a-z][a-z0-9_]*\.(binpb|txtpb
 // releasePath is what a release stored, which golden/freeze copies and checks.
 var releasePath = regexp.MustCompile(`^release/v[^/]+/state/[a-z][a-z0-9_]*\.(binpb|txtpb)$`)
 
-// misplaced lists the blobs of the tree golden that lie outside a version folder and a
-// release, what else lies in one, and the blobs that lack one of their two files.
+// misplaced lists the blobs of the tree golden that are outside a version folder and a release, the
+// other files in such a folder, and the blobs that lack one of their two files.
 func misplaced(golden fs.FS) (problems []string, err error) {
 	err = fs.WalkDir(golden, ".", func(file string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
@@ -71,9 +71,9 @@ func misplaced(golden fs.FS) (problems []string, err error) {
 	return problems, err
 }
 
-// uncovered lists what the schema has and the blobs of the newest version do not:
-// messages without a blob of their own, fields that none sets, enum values that
-// none holds, enums of which none holds an unknown number.
+// uncovered lists the parts of the schema that do not occur in the blobs of the newest version:
+// messages without a blob of their own, fields that are never set, enum values that never occur,
+// and enums without an unknown number.
 func uncovered(golden fs.FS, schema ...protoreflect.FileDescriptor) ([]string, error) {
 	files, err := fs.Glob(golden, "v*/*.txtpb")
 	if err != nil {
@@ -252,7 +252,7 @@ func TestCompleteCanFail(t *testing.T) {
 		t.Errorf("uncovered = %q, %v; want %q", missing, err, want)
 	}
 
-	// Without the blobs of one message, that message is missed.
+	// Without the blobs of one message, that message is reported.
 	without := fstest.MapFS{}
 	for _, b := range blobs(t) {
 		if b.Message != "beam_agents.v1.AgentEnvelope.StateExportRequest" {
@@ -265,7 +265,7 @@ func TestCompleteCanFail(t *testing.T) {
 		t.Errorf("uncovered = %q, %v; want %q", missing, err, want)
 	}
 
-	// Blobs of an older version do not count, and without any all is missing.
+	// Blobs of an older version do not count. Without any blobs, everything is reported.
 	older := fstest.MapFS{"v2/memory_blob.binpb": without["v1/memory_blob.binpb"], "v2/memory_blob.txtpb": without["v1/memory_blob.txtpb"]}
 	maps.Copy(older, without)
 	missing, err = uncovered(older, pb.File_beam_agents_v1_beam_agents_proto)
@@ -274,8 +274,8 @@ func TestCompleteCanFail(t *testing.T) {
 	}
 }
 
-// TestManifest holds every frozen file to its hash. That the check can fail is
-// shown in package frozen.
+// TestManifest compares every frozen file with its hash. The tests of package frozen show that the
+// check can fail.
 func TestManifest(t *testing.T) {
 	root := os.DirFS("..")
 	versionFolders, err := fs.Glob(root, "golden/v[1-9]*")

@@ -34,9 +34,8 @@ func lookup(t *testing.T, name string) Blob {
 	return b
 }
 
-// checkValue compares what Bytes decode to with what Text says. With reencode it
-// looks at the value after one more encoding. The criterion is the value, never
-// the bytes: encoders may differ.
+// checkValue compares what Bytes decode to with what Text says. With reencode it compares the value
+// after one more encoding. It compares values and not bytes, because encoders may differ.
 func checkValue(b Blob, reader proto.UnmarshalOptions, reencode bool) error {
 	want, err := b.Value()
 	if err != nil {

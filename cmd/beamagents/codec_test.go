@@ -22,8 +22,8 @@ import (
 	pb "github.com/beamagents/beamagents-go/proto/beam_agents/v1"
 )
 
-// blobs are those of the wire schema. The runtime's own state never leaves a pipeline, so
-// the command line does not know it.
+// blobs returns the blobs of the wire schema. The command line does not know the runtime's own
+// state, which never leaves a pipeline.
 func blobs(t testing.TB) []golden.Blob {
 	t.Helper()
 	all, err := golden.Blobs()
@@ -82,7 +82,7 @@ func TestGoldensThereAndBack(t *testing.T) {
 	}
 }
 
-// The JSON is protobuf's own, but for unknown fields: other programs read it.
+// The JSON is that of protobuf, except for unknown fields, because other programs read it.
 func TestJSONIsTheProtobufMapping(t *testing.T) {
 	for _, b := range blobs(t) {
 		value, err := b.Value()
@@ -108,7 +108,7 @@ func TestJSONIsTheProtobufMapping(t *testing.T) {
 	}
 }
 
-// Integers are read as protojson reads them, whatever their spelling.
+// Integers are read as protojson reads them, however they are written.
 func TestIntegersAreProtobufs(t *testing.T) {
 	spellings := []string{
 		"0", "-0", "0.0", "-0.00", "0e5", "0e-5", "0.0e5", "7.0", "7.10", "7.1e1", "7.1e0", "71e-1", "710e-1", "1E3", "1e+3", "10e-1", "100e-2", "100e-3",

@@ -86,7 +86,7 @@ func TestDecodeAndEncode(t *testing.T) {
 	}
 }
 
-// Help comes on standard output with exit status 0, however it is asked for.
+// Help is printed on standard output with exit status 0, however the user asks for it.
 func TestHelp(t *testing.T) {
 	if bare, asked := runWith(""), runWith("", "--help"); bare != asked || bare.Code != 0 || !strings.Contains(bare.Stdout, "Available Commands:") {
 		t.Errorf("without a command: %+v; with --help: %+v", bare, asked)
@@ -113,7 +113,7 @@ func TestFileArgument(t *testing.T) {
 	}
 }
 
-// A file may be called anything.
+// A file may have any name.
 func TestErrorsAreForATerminal(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "a\x1b[2J\u202eb")
 	if got := runWith("", "decode", "--type", "ToolIntent", name); got.Code != 2 || !strings.Contains(got.Stderr, "a\ufffd[2J\ufffdb: no such file") {
@@ -127,7 +127,7 @@ func TestErrorsAreForATerminal(t *testing.T) {
 	}
 }
 
-// A reader that is gone ends the program; it is not a fault of the data.
+// If the reader of the output is gone, the program ends. This is not a fault of the data.
 func TestOutputThatFails(t *testing.T) {
 	var stderr bytes.Buffer
 	if code := run([]string{"decode", "--type", "ToolIntent"}, strings.NewReader("\x18\x07"), broken{}, &stderr); code != 2 {
@@ -161,9 +161,9 @@ func TestTypes(t *testing.T) {
 		}
 	}
 	for name, want := range map[string]string{
-		"TraceEvent":    "\n8 attributes map<string, string>\n    OpenTelemetry attribute names to text.",
-		"ToolIntent":    "\nenum Kind\n    What the intent asks for.\n0 TOOL_KIND_UNSPECIFIED\n    Written before kinds existed. Reads as TOOL.\n",
-		"AgentEnvelope": "\npayload: one of external_event, tool_result, approval, export_request\n    At most one is set;",
+		"TraceEvent":    "\n8 attributes map<string, string>\n    Names and values of OpenTelemetry attributes, as text.",
+		"ToolIntent":    "\nenum Kind\n    What the intent asks for.\n0 TOOL_KIND_UNSPECIFIED\n    Written before kinds existed. It is read as TOOL.\n",
+		"AgentEnvelope": "\npayload: one of external_event, tool_result, approval, export_request\n    At most one is set.",
 		"StateSnapshot": "\n8 pending repeated ToolIntent\n",
 	} {
 		if got := runWith("", "types", name); !strings.Contains(got.Stdout, want) {
@@ -293,7 +293,7 @@ func FuzzReadRecord(f *testing.F) {
 	})
 }
 
-// Show says no more about an input that it refuses than what is wrong with it.
+// For an input that it refuses, show prints only what is wrong with it.
 func TestDeadletterShowNothing(t *testing.T) {
 	if got, want := runWith("", "deadletter", "show", "--delimited"), (result{0, "", "beamagents: the input is empty\n"}); got != want {
 		t.Errorf("%+v, want %+v", got, want)

@@ -93,7 +93,7 @@ func TestFramesLimit(t *testing.T) {
 	}
 }
 
-// An input that breaks is not bad data.
+// An input that cannot be read is not bad data.
 func TestFramesInputError(t *testing.T) {
 	broken := errors.New("disk on fire")
 	for _, start := range []string{"", "\x80", "\x05ab", strings.Repeat("\x80", 9)} {
@@ -107,7 +107,7 @@ func TestFramesInputError(t *testing.T) {
 	}
 }
 
-// A length is only a claim: no memory is taken for it.
+// A length may be wrong, so no memory is allocated for it.
 func TestFramesClaimedLength(t *testing.T) {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)

@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// The test binary is the program too, when it is called by that name.
+// The test binary is also the program, if it is called by the name of the program.
 func TestMain(m *testing.M) {
 	if filepath.Base(os.Args[0]) == "beamagents" {
 		main()
@@ -35,7 +35,7 @@ func consoleCommands(text string) []command {
 		case !inside:
 		case strings.HasPrefix(line, "$ "):
 			all = append(all, command{text: line[2:]})
-		case len(all) == 0: // output of nothing: not a command, and compared with nothing
+		case len(all) == 0: // an output without a command, which is not compared
 		case strings.HasPrefix(line, "> ") && all[len(all)-1].want == "":
 			all[len(all)-1].text += line[2:]
 		default:
@@ -53,8 +53,8 @@ func TestConsoleCommands(t *testing.T) {
 	}
 }
 
-// Every example of docs/*.md prints what the page says. The examples of a page run in
-// one shell, in a folder of their own from which golden and examples can be read.
+// Every example of docs/*.md prints what the page says. The examples of a page run in one shell, in
+// a folder of their own in which golden and examples can be read.
 func TestDocsExamples(t *testing.T) {
 	pages, err := filepath.Glob("../../docs/*.md")
 	if err != nil || len(pages) == 0 {
@@ -115,7 +115,7 @@ func runConsole(t *testing.T, commands []command) {
 			t.Fatal(err)
 		}
 	}
-	// A line of its own ends the output of a command; $? is kept for the next one.
+	// An empty line ends the output of a command. $? is kept for the next command.
 	const end = "--end of output--"
 	var script strings.Builder
 	for _, c := range commands {

@@ -23,7 +23,7 @@ func call(stdin string, args ...string) (stdout, stderr string, status int) {
 	return out.String(), errs.String(), status
 }
 
-// w10 is the messages and params of the worked example that has all the odd spellings.
+// w10 has the messages and params of the worked example with all unusual spellings.
 const w10 = `{"model": "m", "tools": [],
 	"messages": [{"role": "user", "content": "a<b>&\"q\"\\\/\t\u0001\u007f\u2028é😀"}],
 	"params": {"z": 1e16, "a": 1e-7, "b": -0.0, "c": 12345678901234567890, "d": [true, null, 0.1], "\ufffd": 1, "\ud83d\ude00": 2}}`
@@ -169,7 +169,7 @@ func TestIntentBadCalls(t *testing.T) {
 	}
 }
 
-// A keyring that is there and cannot be used is bad data, not a wrong call.
+// A keyring that exists and cannot be used is bad data, not a wrong call.
 func TestIntentBadKeyrings(t *testing.T) {
 	for name, tc := range map[string]struct{ text, want string }{
 		"no key":      {"# no key\n", "it holds no key"},
@@ -349,7 +349,7 @@ func TestIntentVerifyNothing(t *testing.T) {
 	}
 }
 
-// No output shows a key, whatever is wrong.
+// No output shows a key, whatever the fault is.
 func TestIntentSecretsAreNotPrinted(t *testing.T) {
 	const secret = "QZXJKVWYQJXZVKWYJQXKZWVYQKXJZWYV"
 	b64 := base64.StdEncoding.EncodeToString([]byte(secret))

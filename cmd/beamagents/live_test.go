@@ -11,7 +11,7 @@ import (
 	pb "github.com/beamagents/beamagents-go/proto/beam_agents/v1"
 )
 
-// A program behind a pipe sees the output for a message before the next one comes.
+// The reader of a pipe gets the output for a message before the next message arrives.
 func TestLiveStreams(t *testing.T) {
 	ring := keys(t, "k1", "one")
 	loaded, err := intent.LoadKeyring(ring)
@@ -53,9 +53,10 @@ func TestLiveStreams(t *testing.T) {
 			var stdout, stderr bytes.Buffer
 			ended := make(chan int)
 			go func() { ended <- run(tc.args, reader, &stdout, &stderr) }()
-			for range tc.times { // a second time, since a stream goes on
+			for range tc.times { // twice, because the stream continues
 				stdout.Reset()
-				// The empty write returns when the program reads again: it has done all that came.
+				// The empty write returns when the program reads again, and so has processed the
+				// message.
 				for _, b := range []string{tc.input, ""} {
 					if _, err := writer.Write([]byte(b)); err != nil {
 						t.Fatal(err)

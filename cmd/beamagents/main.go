@@ -1,5 +1,11 @@
 // Beamagents is the command line of the library. It reads and writes the data that pipelines
-// exchange, without a pipeline. It links no Beam and does not use the network.
+// exchange, without a pipeline: envelopes, intents, dead letters, traces, exported state, events
+// of coding agents and fingerprints of pipelines. It links no Beam and does not use the network.
+//
+//	beamagents deadletter show FILE
+//	beamagents decode --type TraceEvent FILE
+//
+// docs/cli.md shows each command with its output.
 //
 // # Behaviour
 //

@@ -13,8 +13,8 @@ var errUnwritable = errors.New("no space left on the disk")
 
 func (unwritable) Write([]byte) (int, error) { return 0, errUnwritable }
 
-// What cannot be written is reported once and fails the command, whatever is wrong with
-// the data, too.
+// Output that cannot be written is reported once and fails the command, even if the data is bad,
+// too.
 func TestOutputCannotBeWritten(t *testing.T) {
 	ring := keys(t, "k1", "one")
 	const event, bad = `{"version":1,"type":"error","payload":{"message":"no"}}` + "\n", `{"version":2}` + "\n"

@@ -129,8 +129,8 @@ newer schema  3 bytes; --output json shows them
 	}
 }
 
-// Every snapshot of the golden blobs can be shown, and what is printed in JSON is read
-// again, as one that comes from a file of WriteFolder.
+// Every snapshot of the golden blobs can be shown. The JSON that is printed can be read again, like
+// a file of WriteFolder.
 func TestSnapshotShowGolden(t *testing.T) {
 	var all, lines strings.Builder
 	var texts []string
@@ -199,7 +199,7 @@ func TestSnapshotShowBadData(t *testing.T) {
 	}
 }
 
-// Whatever is in a snapshot, text has nothing that a terminal would act upon, and JSON is
+// Whatever a snapshot contains, the text has no control characters for a terminal, and the JSON is
 // read as the same snapshot.
 func FuzzSnapshotShow(f *testing.F) {
 	f.Add([]byte("\x12\x01k\x2a\x08\x12\x06\x0a\x01\x1b\x12\x01\x1b"))

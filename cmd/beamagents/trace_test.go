@@ -264,7 +264,7 @@ func TestTraceTreeInput(t *testing.T) {
 	}
 }
 
-// What the events take is bounded, and a duplicate takes nothing.
+// The memory for events is bounded, and a duplicate takes none.
 func TestTraceTreeLimit(t *testing.T) {
 	event := traceEvent(traceA, "s", "", pb.TraceEvent_ERROR, 1)
 	set, err := newTraceSet(nil)
@@ -300,8 +300,8 @@ func TestTraceTreeDeep(t *testing.T) {
 	}
 }
 
-// Whatever the events are, each is shown once, in an order that does not depend on theirs,
-// with nothing that a terminal would act upon.
+// Whatever the events are, each is shown once. The order does not depend on the order of the
+// events, and the text has no control characters for a terminal.
 func TestTraceTreeProperties(t *testing.T) {
 	id := rapid.SampledFrom([]string{"", "a", "b", "c", "d", "e", "f"})
 	text := rapid.SampledFrom([]string{"", "x", "a b", "\x1b", "\u202e", "start", "resume", "7", "-1", "9223372036854775807"})

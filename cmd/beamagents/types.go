@@ -88,7 +88,7 @@ types, and its enums, and what a reader must know about each.`,
   StateExportRequest asks for a StateSnapshot of the key.
 
   1 request_id string
-      Echoed in the snapshot. May be empty.`,
+      Copied into the snapshot. May be empty.`,
 		Args:              cobra.MaximumNArgs(1),
 		ValidArgsFunction: cobra.FixedCompletions(messageNames(), cobra.ShellCompDirectiveNoFileComp),
 		RunE: func(cmd *cobra.Command, args []string) (err error) {

@@ -13,8 +13,8 @@ import (
 	"go.opentelemetry.io/collector/pdata/ptrace"
 )
 
-// collectOneBatch is a collector that takes one batch, prints how many spans it had, and
-// never answers the next one.
+// collectOneBatch is a collector that takes one batch, prints the number of its spans, and does not
+// answer the next batch.
 func collectOneBatch(address string) error {
 	batches := 0
 	next, err := consumer.NewTraces(func(_ context.Context, traces ptrace.Traces) error {
@@ -35,14 +35,14 @@ func collectOneBatch(address string) error {
 	select {} // until it is killed
 }
 
-// A collector that dies, or was never there, costs spans, which are counted, and nothing
-// else: the job succeeds with the outputs of one that exports nothing.
+// If the collector dies, or does not exist, spans are lost and counted. The job succeeds, with the
+// outputs of a job that exports nothing.
 func TestCollectorDies(t *testing.T) {
 	model := serveModel(t)
 	without := job(t, model, 8, "OTEL_TRACES_EXPORTER=none")
 	spans := int64(0)
 	for _, e := range without.events {
-		if e.GetEventType() != 1 { // the beginning of a span that another event makes
+		if e.GetEventType() != 1 { // the beginning of a span that another event completes
 			spans++
 		}
 	}
@@ -64,15 +64,15 @@ func TestCollectorDies(t *testing.T) {
 		if err := dying.Start(); err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(func() { _ = dying.Process.Kill() }) // in case the test ends before
+		t.Cleanup(func() { _ = dying.Process.Kill() }) // if the test ends earlier
 		lines := bufio.NewReader(out)
 		if line, err := lines.ReadString('\n'); line != "ready\n" {
 			t.Fatalf("the collector says %q, %v", line, err)
 		}
 		taken := make(chan int64, 1)
 		go func() {
-			first, _ := lines.ReadString('\n')  // "" if the collector ends before
-			second, _ := lines.ReadString('\n') // it holds this batch now, and never answers
+			first, _ := lines.ReadString('\n')  // "" if the collector ends earlier
+			second, _ := lines.ReadString('\n') // it now holds this batch and does not answer
 			_ = dying.Process.Kill()
 			_ = dying.Wait() // killed
 			n, _ := strconv.ParseInt(strings.TrimSpace(first), 10, 64)
@@ -91,7 +91,7 @@ func TestCollectorDies(t *testing.T) {
 	})
 }
 
-// checkDropped compares a job whose collector took some of the spans with one that exports
+// checkDropped compares a job whose collector took some of the spans with a job that exports
 // nothing.
 func checkDropped(t *testing.T, without, got result, taken, spans int64) {
 	t.Helper()

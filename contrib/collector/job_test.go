@@ -28,8 +28,8 @@ import (
 	pb "github.com/beamagents/beamagents-go/proto/beam_agents/v1"
 )
 
-// The variables that make a process of the test binary a job that exports, or a collector
-// that dies.
+// These variables make a process of the test binary a job that exports traces, or a collector that
+// dies.
 const (
 	jobVariable       = "COLLECTOR_TEST_JOB"   // the folder of the outputs
 	batchVariable     = "COLLECTOR_TEST_BATCH" // spans in a batch
@@ -53,8 +53,8 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// refunds is the agent of examples/quickstart, which is called from another trace, and asks
-// a model about large orders.
+// refunds is the agent of examples/quickstart, with two additions: it is called from another trace,
+// and it asks a model about large orders.
 type refunds struct {
 	LimitCents int64
 	ModelURL   string
@@ -90,7 +90,7 @@ func (r *refunds) Run(ctx context.Context, act *agent.Activation) (agent.Outcome
 	return agent.Done(), act.EmitJSON(act.Trigger().Kind)
 }
 
-// ask calls the model, as the SDK of a provider would.
+// ask calls the model as the SDK of a provider would.
 func (r *refunds) ask(ctx context.Context, act *agent.Activation) error {
 	const body = `{"model":"judge-1","messages":[{"role":"user","content":"` + secret + `"}]}`
 	request, err := nethttp.NewRequestWithContext(ctx, nethttp.MethodPost, r.ModelURL+"/v1/chat/completions", strings.NewReader(body))
@@ -106,10 +106,10 @@ func (r *refunds) ask(ctx context.Context, act *agent.Activation) error {
 	return errors.Join(err, response.Body.Close())
 }
 
-// secret is what is said to the model and by it, which no span may have.
+// secret is part of the question to the model and of its answer. No span may contain it.
 const secret = "may I refund this"
 
-// serveModel is a provider of models that gives one answer.
+// serveModel serves a model that always gives the same answer.
 func serveModel(t *testing.T) (url string) {
 	t.Helper()
 	const answer = `{"id":"answer-1","object":"chat.completion","model":"judge-1-2026","choices":[{"index":0,"finish_reason":"stop","message":{"role":"assistant","content":"` + secret + `"}}],` +
@@ -122,8 +122,8 @@ func serveModel(t *testing.T) (url string) {
 	return server.URL
 }
 
-// runJob runs the samples of two examples, exports the traces, writes all that came out to a
-// folder, and prints the counters of the export.
+// runJob runs the samples of two examples, exports the traces, writes all outputs to a folder, and
+// prints the counters of the export.
 func runJob(folder string) error {
 	log.LogLevel = "warn"
 	beam.Init()
@@ -164,14 +164,14 @@ func runJob(folder string) error {
 	return json.NewEncoder(os.Stdout).Encode(counts)
 }
 
-// result is what a job has left.
+// result is the output of a job.
 type result struct {
 	counts map[string]int64
-	files  map[string]string // but for the traces, whose durations differ
+	files  map[string]string // except for the traces, whose durations differ
 	events []*pb.TraceEvent
 }
 
-// process is the test binary with variables of its own.
+// process is the test binary with additional environment variables.
 func process(variables ...string) *exec.Cmd {
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), variables...)
@@ -215,7 +215,7 @@ func job(t *testing.T, model string, batch int, variables ...string) result {
 	}
 }
 
-// exportTo are the variables of a job that exports to an address.
+// exportTo returns the variables of a job that exports to an address.
 func exportTo(protocol, address string) []string {
 	name := map[string]string{grpc: "grpc", http: "http/protobuf"}[protocol]
 	return []string{"OTEL_EXPORTER_OTLP_ENDPOINT=http://" + address, "OTEL_EXPORTER_OTLP_PROTOCOL=" + name, "OTEL_SERVICE_NAME=refunds-job"}

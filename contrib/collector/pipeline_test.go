@@ -21,7 +21,7 @@ import (
 	pb "github.com/beamagents/beamagents-go/proto/beam_agents/v1"
 )
 
-// received is a span with where it came from.
+// received is a span with its resource and scope.
 type received struct {
 	span     ptrace.Span
 	service  string
@@ -51,9 +51,8 @@ func (r received) id() string {
 	return idOf(trace[:], span[:])
 }
 
-// The spans of a job arrive with the ids, parents, times and attributes of its events. A
-// second run of the job, as a runner that retries all of its bundles would make it, sends
-// the same ids and no others.
+// The spans of a job arrive with the ids, parents, times and attributes of its events. A second run
+// of the job, like a retry of all its bundles, sends the same ids and no others.
 func TestCollectorReceivesTheTracesOfAJob(t *testing.T) {
 	model := serveModel(t)
 	for _, protocol := range []string{grpc, http} {
@@ -90,8 +89,7 @@ func TestExamplesExport(t *testing.T) {
 	}
 }
 
-// checkSpans compares the spans with the events, each of which but for ACTIVATION_START is
-// a span.
+// checkSpans compares the spans with the events. Each event is a span, except ACTIVATION_START.
 func checkSpans(t *testing.T, r result, spans []received) {
 	t.Helper()
 	byID := map[string]received{}
@@ -140,7 +138,7 @@ var kinds = map[pb.TraceEvent_EventType]ptrace.SpanKind{
 	pb.TraceEvent_SUSPENDED:      ptrace.SpanKindInternal,
 }
 
-// valueTypes are the types of attributes; the others are text.
+// valueTypes are the types of attributes. All others are text.
 var valueTypes = map[string]pcommon.ValueType{
 	"gen_ai.usage.input_tokens":            pcommon.ValueTypeInt,
 	"gen_ai.usage.output_tokens":           pcommon.ValueTypeInt,
@@ -218,7 +216,7 @@ func find(t *testing.T, spans []received, trace [16]byte, name string) (found []
 	return found
 }
 
-// checkChat checks a call of a model of the recorded sessions, value by value.
+// checkChat checks a model call of the recorded sessions, value by value.
 func checkChat(t *testing.T, spans []received) {
 	t.Helper()
 	var chat ptrace.Span
@@ -274,8 +272,8 @@ func checkActivation(t *testing.T, spans []received) {
 	}
 }
 
-// checkModelCall checks the call that the agent has made, value by value, and that nothing of
-// what was said has left the job.
+// checkModelCall checks the model call of the agent, value by value. It also checks that the spans
+// do not contain the texts of the call.
 func checkModelCall(t *testing.T, spans []received, model string) {
 	t.Helper()
 	host, port, err := net.SplitHostPort(strings.TrimPrefix(model, "http://"))
@@ -318,7 +316,8 @@ func checkModelCall(t *testing.T, spans []received, model string) {
 	}
 }
 
-// identities are the spans as a backend tells them apart, with all that is not measured.
+// identities are the parts of the spans by which a backend tells them apart, without measured
+// values.
 func identities(spans []received) []string {
 	var all []string
 	for _, s := range spans {

@@ -19,7 +19,7 @@ const (
 	http = "http"
 )
 
-// freeAddress is a port of the loopback on which nobody listens.
+// freeAddress returns a loopback port on which no process listens.
 func freeAddress(t testing.TB) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -32,7 +32,7 @@ func freeAddress(t testing.TB) string {
 	return l.Addr().String()
 }
 
-// listen starts the OTLP receiver of a collector, which gives what it receives to next.
+// listen starts the OTLP receiver of a collector, which passes what it receives to next.
 func listen(protocol, address string, next consumer.Traces) (shutdown func(context.Context) error, err error) {
 	factory := otlpreceiver.NewFactory()
 	config := factory.CreateDefaultConfig()
@@ -49,7 +49,7 @@ func listen(protocol, address string, next consumer.Traces) (shutdown func(conte
 	return r.Shutdown, r.Start(context.Background(), componenttest.NewNopHost())
 }
 
-// collect starts a collector for a test, and returns where it listens and what it receives.
+// collect starts a collector for a test, and returns its address and the sink of its spans.
 func collect(t *testing.T, protocol string) (address string, received *consumertest.TracesSink) {
 	t.Helper()
 	address, received = freeAddress(t), new(consumertest.TracesSink)

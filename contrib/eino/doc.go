@@ -31,7 +31,9 @@
 // of them interrupts the graph. When the graph has stopped, Run stages an intent for each call,
 // in the order of the calls, and suspends the activation with the checkpoint. The answer to an
 // intent resumes the graph at the component that asked: the component runs again and gets the
-// answer. The calls of other components stay open.
+// answer. The calls of other components stay open. A refusal and a failed call are answers, too,
+// and so is a timeout, if the agent's TimeoutPolicy returns Resume. [Answer].Text puts each of
+// them into a sentence for a model.
 //
 // [Tool] returns a tool for a model whose calls become intents. It runs nothing in the process.
 //

@@ -19,12 +19,12 @@ import (
 // Refunds is a ReAct agent of Eino that is durable.
 type Refunds struct {
 	BaseURL    string // of the model's API
-	LimitCents int    // above it a human is asked
+	LimitCents int    // a human is asked above it
 
 	graph compose.Runnable[[]*schema.Message, *schema.Message]
 }
 
-// Setup builds the agent, as without Beam. Different are HTTPClient, Tool and Store.
+// Setup builds the agent as without Beam, except for HTTPClient, Tool and Store.
 func (a *Refunds) Setup(ctx context.Context) error {
 	model, err := openai.NewChatModel(ctx, &openai.ChatModelConfig{
 		Model: "gpt-5", BaseURL: a.BaseURL, APIKey: os.Getenv("OPENAI_API_KEY"), HTTPClient: eino.HTTPClient(),
@@ -62,7 +62,7 @@ func (a *Refunds) Run(ctx context.Context, act *agent.Activation) (agent.Outcome
 	return agent.Done(), act.Emit([]byte(res.Output.Content))
 }
 
-// An agent of Eino becomes one of a pipeline with two methods.
+// With two methods, an agent of Eino becomes an agent of a pipeline.
 func Example() {
 	var _ agent.Agent = new(Refunds)
 	var _ agent.Preparer = new(Refunds)

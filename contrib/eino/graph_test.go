@@ -19,7 +19,7 @@ import (
 	pb "github.com/beamagents/beamagents-go/proto/beam_agents/v1"
 )
 
-// graphs build graphs from a text to a text.
+// graphs has functions that build graphs from a text to a text.
 var graphs = map[string]func(g *compose.Graph[string, string]) []compose.GraphCompileOption{
 	// Two nodes ask at the same time, one of them twice.
 	"parallel": func(g *compose.Graph[string, string]) []compose.GraphCompileOption {
@@ -44,7 +44,7 @@ var graphs = map[string]func(g *compose.Graph[string, string]) []compose.GraphCo
 		}
 		return nil
 	},
-	// A graph that knows nothing of this package.
+	// A graph that does not use this package.
 	"foreign": func(g *compose.Graph[string, string]) []compose.GraphCompileOption {
 		g.AddLambdaNode("pay", compose.InvokableLambda(func(ctx context.Context, in string) (string, error) {
 			if was, _, _ := compose.GetInterruptState[any](ctx); !was {
@@ -65,7 +65,7 @@ var graphs = map[string]func(g *compose.Graph[string, string]) []compose.GraphCo
 		g.AddEdge("pay", compose.END)
 		return []compose.GraphCompileOption{compose.WithInterruptBeforeNodes([]string{"pay"})}
 	},
-	// A component that asks for something else when it runs again.
+	// A component that asks for another call when it runs again.
 	"changing": func(g *compose.Graph[string, string]) []compose.GraphCompileOption {
 		ask := func(ctx context.Context, _ string) (map[string]any, error) {
 			was, _, _ := compose.GetInterruptState[string](ctx)
@@ -121,7 +121,7 @@ func (a *graphAgent) Setup(ctx context.Context) (err error) {
 	return err
 }
 
-// forgetful is a store of somebody else.
+// forgetful is a checkpoint store that keeps nothing.
 type forgetful struct{}
 
 func (forgetful) Get(context.Context, string) ([]byte, bool, error) { return nil, false, nil }
@@ -171,7 +171,7 @@ func graph(name string) agenttest.AgentParams {
 	return agenttest.AgentParams{Name: name, Agent: &graphAgent{Graph: name, Timeout: time.Hour}}
 }
 
-// tools are the tools of intents, in their order.
+// tools are the tools of the intents, in their order.
 func tools(r agenttest.Result) string {
 	var names []string
 	for _, in := range r.Intents {
@@ -221,7 +221,7 @@ func TestForeignInterrupts(t *testing.T) {
 	}
 }
 
-// Nobody answers: until the intents have expired, or until the deadline.
+// Nobody answers, until the intents have expired or until the deadline.
 func TestTime(t *testing.T) {
 	for timeout, wait := range map[time.Duration]time.Duration{
 		time.Hour:      time.Hour,
@@ -273,7 +273,7 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// Outside of an activation nothing is stored and nothing is sent.
+// Outside of an activation, the store keeps nothing and the client sends nothing.
 func TestOutside(t *testing.T) {
 	if _, _, err := eino.Store().Get(t.Context(), "x"); err == nil {
 		t.Error("Get found a store")

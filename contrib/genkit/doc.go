@@ -24,7 +24,9 @@
 //
 // [Generate] stages an intent for each call, in the order of the model's tool calls, and suspends
 // the activation. When all calls have answers, which may take several activations, the tools run
-// again, get their answers, and the generation continues.
+// again, get their answers, and the generation continues. A refusal and a failed call are answers,
+// too, and so is a timeout, if the agent's TimeoutPolicy returns Resume. [Answer].Text puts each
+// of them into a sentence for the model.
 //
 // Options.Ask and Options.Resume translate interrupts that a tool makes itself. So existing tools
 // need no change.

@@ -17,7 +17,7 @@ import (
 // Refunds is an agent of Genkit that is durable.
 type Refunds struct {
 	BaseURL    string // of the model's API; it ends in a slash (see Limits)
-	LimitCents int    // above it a human is asked
+	LimitCents int    // a human is asked above it
 
 	genkit *gk.Genkit
 	model  ai.Model
@@ -29,8 +29,8 @@ type refund struct {
 	Cents int `json:"cents"`
 }
 
-// Setup builds the agent, as without Beam. Different are HTTPClient, and the tool, which
-// asks for its effect.
+// Setup builds the agent as without Beam, except for HTTPClient and for the tool, which asks for
+// its effect.
 func (a *Refunds) Setup(ctx context.Context) error {
 	plugin := &compat_oai.OpenAICompatible{
 		Provider: "openai", BaseURL: a.BaseURL, APIKey: os.Getenv("OPENAI_API_KEY"),
@@ -60,7 +60,7 @@ func (a *Refunds) Run(ctx context.Context, act *agent.Activation) (agent.Outcome
 	return agent.Done(), act.Emit([]byte(res.Response.Text()))
 }
 
-// An agent of Genkit becomes one of a pipeline with two methods.
+// With two methods, an agent of Genkit becomes an agent of a pipeline.
 func Example() {
 	var _ agent.Agent = new(Refunds)
 	var _ agent.Preparer = new(Refunds)

@@ -67,7 +67,7 @@ func TestToolCalls(t *testing.T) {
 	})
 }
 
-// The words of the model go to a human, and what was approved is what runs.
+// The tool call of the model is shown to a human, and the approved call is made.
 func TestApproval(t *testing.T) {
 	_, url := serve(t)
 	agenttest.Everywhere(t, refunds(url), func(r *agenttest.Runtime) {
@@ -88,7 +88,7 @@ func TestApproval(t *testing.T) {
 			t.Errorf("got %q", got)
 		}
 
-		// Equal calls are told apart, also when one is approved before the other.
+		// Equal calls are told apart, also if one is approved before the other.
 		out := both.Event("refund:5000 refund:5000 refund:10")
 		second := both.Approve(out.Intents[1], "alice").Intent("refund")
 		first := both.Approve(out.Intents[0], "alice").Intent("refund")

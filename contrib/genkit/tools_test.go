@@ -19,8 +19,8 @@ import (
 	pb "github.com/beamagents/beamagents-go/proto/beam_agents/v1"
 )
 
-// toolsAgent has a model in the process, which calls the tools that the event names, with
-// tool calls that have no id.
+// toolsAgent has a model in the process. The model calls the tools that the event names, and its
+// tool calls have no id.
 type toolsAgent struct {
 	NoAsk    bool
 	NoResume bool
@@ -78,7 +78,7 @@ func (a *toolsAgent) Setup(ctx context.Context) error {
 		_, err := genkit.Act(tc, "list", []int{1})
 		return "", err
 	})
-	// A tool that knows nothing of this package.
+	// A tool that does not use this package.
 	define("foreign", func(tc *ai.ToolContext, in question) (string, error) {
 		if tc.IsResumed() {
 			yes, _ := ai.ResumedValue[bool](tc, "yes")
@@ -143,8 +143,8 @@ func tools(a toolsAgent) agenttest.AgentParams {
 	return agenttest.AgentParams{Name: "tools", Agent: &a}
 }
 
-// Tools that answer at once, and tools that wait, in one turn: the model gets the results in
-// the order of its calls.
+// Some tools answer at once and others wait, in one turn. The model gets the results in the order
+// of its calls.
 func TestMixedTools(t *testing.T) {
 	agenttest.Everywhere(t, tools(toolsAgent{}), func(r *agenttest.Runtime) {
 		all, none := r.Key("all"), r.Key("none")
@@ -164,7 +164,7 @@ func TestMixedTools(t *testing.T) {
 	})
 }
 
-// A model that gives two calls one id: an approval is of the one call and not of the other.
+// The model gives two calls one id. An approval belongs to one of the calls and not to the other.
 func TestTheSameRefTwice(t *testing.T) {
 	for _, firstApproved := range []bool{true, false} {
 		k := agenttest.New(t, tools(toolsAgent{SameRef: true})).Key("a")
@@ -193,7 +193,7 @@ func TestForeignResponse(t *testing.T) {
 	}
 }
 
-// Nobody answers: until the intents have expired, or until the deadline.
+// Nobody answers, until the intents have expired or until the deadline.
 func TestTime(t *testing.T) {
 	for timeout, wait := range map[time.Duration]time.Duration{
 		time.Hour:      time.Hour,

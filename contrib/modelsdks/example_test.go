@@ -28,7 +28,7 @@ func (a *Summary) Run(ctx context.Context, act *agent.Activation) (agent.Outcome
 	return agent.Done(), act.Emit([]byte(answer.Choices[0].Message.Content))
 }
 
-// An SDK needs the HTTP client of the activation, and nothing else.
+// An SDK needs only the HTTP client of the activation.
 func Example() {
 	var _ agent.Agent = &Summary{Model: "gpt-5"}
 }

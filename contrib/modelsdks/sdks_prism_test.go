@@ -26,7 +26,7 @@ func sayOutput(key, value []byte) string { return fmt.Sprintf("%s: %s", key, val
 
 func sayLetter(rec *pb.ActivationErrorRecord) string { return rec.GetReason() + ": " + rec.GetDetail() }
 
-// On a runner, each SDK answers many keys at once, and is asked as often as there are
+// On a runner, each SDK answers many keys at once. The number of requests is the number of
 // questions.
 func TestPrism(t *testing.T) {
 	for _, api := range []string{"openai chat", "anthropic messages stream"} {

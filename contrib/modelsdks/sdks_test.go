@@ -23,12 +23,12 @@ import (
 	pb "github.com/beamagents/beamagents-go/proto/beam_agents/v1"
 )
 
-// asker asks a model what the words of its event say: "?x" asks x, "again" asks the same
-// once more whatever the error was, "act" stages an intent. At the end it emits the answers.
-// If there are intents it suspends, and starts from the top when it is resumed.
+// asker asks a model about the words of its event: "?x" asks x, "again" repeats the last question
+// even after an error, and "act" stages an intent. At the end it emits the answers. If there are
+// intents it suspends, and starts from the beginning when it is resumed.
 type asker struct {
 	API, URL string
-	AtOnce   bool // the questions are asked by as many goroutines
+	AtOnce   bool // so many goroutines ask the questions
 }
 
 func (a *asker) Run(ctx context.Context, act *agent.Activation) (agent.Outcome, error) {
@@ -109,8 +109,8 @@ func output(t *testing.T, r agenttest.Result) string {
 	return string(r.Outputs[0].Value)
 }
 
-// A resumed agent that starts from the top, and the retry of a bundle anywhere, on any
-// worker, get the same answers.
+// An agent that starts from the beginning after a resume gets the same answers, and so does an
+// agent whose bundle is retried at any place, on any worker.
 func TestReplay(t *testing.T) {
 	forAll(t, func(t *testing.T, api string) {
 		s := &modelserver.Server{Reply: echo}
@@ -133,7 +133,7 @@ func TestReplay(t *testing.T) {
 	})
 }
 
-// Two equal calls get two answers, and the same two after a resume.
+// Two equal calls get two answers, and get the same two after a resume.
 func TestEqualCalls(t *testing.T) {
 	forAll(t, func(t *testing.T, api string) {
 		s := &modelserver.Server{Reply: counted}
@@ -151,12 +151,12 @@ func TestEqualCalls(t *testing.T) {
 	})
 }
 
-// What goroutines ask at the same time is stored, and traced, in one order.
+// Questions that goroutines ask at the same time are stored and traced in one order.
 func TestConcurrentCalls(t *testing.T) {
 	for _, api := range []string{"openai chat", "anthropic messages stream"} {
 		var mu sync.Mutex
 		turn := 0
-		// Each request takes another time than at the last run.
+		// Each request takes a different time in each run.
 		s := &modelserver.Server{Reply: echo, Fault: func(modelserver.Request) modelserver.Fault {
 			mu.Lock()
 			defer mu.Unlock()
@@ -173,7 +173,7 @@ func TestConcurrentCalls(t *testing.T) {
 	}
 }
 
-// The SDKs retry what failed. Neither the answers nor the ids of intents change.
+// The SDKs retry failed requests. The answers and the ids of intents stay the same.
 func TestRetries(t *testing.T) {
 	forAll(t, func(t *testing.T, api string) {
 		var fault func(modelserver.Request) modelserver.Fault
@@ -214,8 +214,8 @@ func TestRetries(t *testing.T) {
 	})
 }
 
-// What stays broken fails the activation, and nothing of it is stored. The dead letter has
-// the status.
+// If a request fails every time, the activation fails, and no part of the answer is stored. The
+// dead letter has the status.
 func TestPersistentFault(t *testing.T) {
 	forAll(t, func(t *testing.T, api string) {
 		broken := true
@@ -239,8 +239,8 @@ func TestPersistentFault(t *testing.T) {
 	})
 }
 
-// A body that breaks off, or ends early, is not an answer. The next request of the agent
-// takes its place, and that one replays.
+// A body that breaks off or ends early is not an answer. The agent's next request takes its place,
+// and the answer to that one replays.
 func TestBrokenBodies(t *testing.T) {
 	forAll(t, func(t *testing.T, api string) {
 		for name, fault := range map[string]modelserver.Fault{"cut": {Cut: 150}, "truncated": {Truncate: 150}} {
@@ -263,7 +263,7 @@ func TestBrokenBodies(t *testing.T) {
 	})
 }
 
-// A stream that is slow is passed on as it arrives, and replays at once.
+// A slow stream is passed on as it arrives, and replays at once.
 func TestSlowStream(t *testing.T) {
 	forAll(t, func(t *testing.T, api string) {
 		const pause = 20 * time.Millisecond
@@ -285,7 +285,7 @@ func TestSlowStream(t *testing.T) {
 	})
 }
 
-// The agent's time limit ends a stream that never does.
+// The agent's time limit ends an endless stream.
 func TestTimeLimit(t *testing.T) {
 	forAll(t, func(t *testing.T, api string) {
 		s := &modelserver.Server{Reply: echo, Fault: func(modelserver.Request) modelserver.Fault {
@@ -337,8 +337,7 @@ func TestUsage(t *testing.T) {
 	})
 }
 
-// The provider gets the API key. Nothing that leaves the worker shows it, a dead letter
-// neither.
+// The provider gets the API key. The outputs and the dead letters do not contain it.
 func TestCredentials(t *testing.T) {
 	forAll(t, func(t *testing.T, api string) {
 		s := &modelserver.Server{Reply: echo, Fault: func(r modelserver.Request) modelserver.Fault {

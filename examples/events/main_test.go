@@ -15,8 +15,8 @@ import (
 
 var update = flag.Bool("update", false, "write testdata anew, from the embedded runner")
 
-// The test binary is the program, too: a pipeline runs once in a process, and only a
-// process has an exit status.
+// The test binary is also the program: a process can run only one pipeline, and only a process has
+// an exit status.
 func TestMain(m *testing.M) {
 	if os.Getenv("EVENTS_TEST_RUN") == "1" {
 		main()
@@ -85,16 +85,16 @@ func TestSampleOnBothRunners(t *testing.T) {
 	}
 }
 
-// No event of the sample is lost: it is in a timeline, or in a dead letter.
+// No event of the sample is lost: each is in a timeline or in a dead letter.
 func TestSampleIsAllThere(t *testing.T) {
 	lines := map[string]bool{}
 	for line := range strings.Lines(readFile(t, "sample/sample.jsonl")) {
-		lines[line] = true // the sample has some twice
+		lines[line] = true // the sample has some events twice
 	}
 	moments := strings.Count(readFile(t, "testdata/timelines.txt"), " ms  ")
 	letters := 0
 	for line := range strings.Lines(readFile(t, "testdata/dead_letters.jsonl")) {
-		// The two kinds of letters about events that are in a timeline, too.
+		// These two kinds of dead letters are about events that are also in a timeline.
 		if !strings.Contains(line, `"reason":"activation_error"`) && !strings.Contains(line, "expected i32") {
 			letters++
 		}
@@ -139,7 +139,7 @@ func TestHelpIsTheUsage(t *testing.T) {
 	}
 }
 
-// An event that two transforms refuse for one reason is one line; the counters say two.
+// If two transforms refuse an event for the same reason, it is one line. The counters count two.
 func TestABrokenEventIsOneDeadLetter(t *testing.T) {
 	input := filepath.Join(t.TempDir(), "broken.jsonl")
 	lines := `{"version":1,"type":"agent_start","payload":{"prompt":"no metadata"}}
@@ -181,7 +181,7 @@ func TestAnEmptyFileHasNoEvents(t *testing.T) {
 	}
 }
 
-// The fingerprint is that of the program and not of its flags, and nothing runs.
+// The fingerprint depends on the program and not on its flags, and the pipeline does not run.
 func TestFingerprint(t *testing.T) {
 	dir := t.TempDir()
 	kept := filepath.Join(dir, tracesFile)

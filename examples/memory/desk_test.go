@@ -24,8 +24,8 @@ import (
 	pb "github.com/beamagents/beamagents-go/proto/beam_agents/v1"
 )
 
-// A customer as version 1 wrote it: its length, then the message. Literal, since no code
-// of today may change it.
+// A customer as version 1 wrote it: its length, then the message. The bytes are literal, because no
+// current code may change them.
 var version1 = unhex("2d" + "0801" + "1227" + hex.EncodeToString([]byte("Mill Street Bakery <orders@bakery.test>")) + "1829")
 
 func unhex(s string) []byte {
@@ -36,7 +36,7 @@ func unhex(s string) []byte {
 	return b
 }
 
-// desk is the DoFn under test, and what it has emitted.
+// desk is the DoFn under test, with what it has emitted.
 type desk struct {
 	*beamtest.Kit
 	t       *testing.T
@@ -66,7 +66,7 @@ func (d *desk) errs(rec *pb.ActivationErrorRecord) {
 	d.emitted = append(d.emitted, fmt.Sprintf("%s %s: %s: %s", l.EntityKey, l.Reason, l.Code, l.Error))
 }
 
-// element is the call for an event of a customer at a time in ms.
+// element returns the call for an event of a customer at a time in ms.
 func (d *desk) element(ms int64, e map[string]any) beamtest.Call {
 	d.t.Helper()
 	b, err := json.Marshal(e)
@@ -90,14 +90,14 @@ func (d *desk) run(call beamtest.Call) {
 	}
 }
 
-// fire fires what is due at a time in ms.
+// fire fires the timers that are due at a time in ms.
 func (d *desk) fire(ms int64) error {
 	return d.Fire(ms, func(t beamtest.Timer, sp beamstate.Provider, tp timers.Provider) error {
 		return d.fn.forget(t.EventTime, sp, tp, []byte(t.Key), t.Context(), d.emit)
 	})
 }
 
-// cells are the bytes of all cells of the customer.
+// cells returns the bytes of all cells of the customer.
 func (d *desk) cells() map[string]string {
 	all := map[string]string{}
 	for _, id := range []string{"memory", customerCell, "ttl"} {
@@ -113,7 +113,7 @@ func (d *desk) want(emitted ...string) {
 	}
 }
 
-// topics are those in memory, the least recently used first.
+// topics returns the topics in memory, the least recently used first.
 func (d *desk) topics() (topics string) {
 	d.t.Helper()
 	d.run(func(sp beamstate.Provider, _ timers.Provider) error {
@@ -133,11 +133,12 @@ func TestEviction(t *testing.T) {
 	for i, topic := range []string{"a", "b", "c", "a", "d"} {
 		d.run(d.element(int64(i), map[string]any{"topic": topic, "attachment_kb": 300}))
 	}
-	// One read for each of three cells; the first write of a key costs what every one does.
+	// One read for each of three cells. The first write of a key costs as much as every other
+	// write.
 	if got, want := d.RPCs(), (beamtest.Counts{Reads: 3, Clears: 3, Appends: 5}); got != want {
 		t.Errorf("%v; want %v", got, want)
 	}
-	// A was used again after b and c: b goes.
+	// A was used again after b and c, so b is evicted.
 	if got := d.topics(); got != "c, a, d" {
 		t.Errorf("remembered: %s", got)
 	}
@@ -152,7 +153,7 @@ func TestStateOfVersion1IsMigratedOnFirstRead(t *testing.T) {
 	d := newDesk(t)
 	d.SetBytes("bakery", customerCell, version1)
 
-	// An event that fails changes nothing, the version of the state neither.
+	// An event that fails changes nothing, not even the version of the state.
 	d.run(d.element(0, map[string]any{"topic": "oven", "attachment_kb": 2000}))
 	if got := d.Bytes("bakery", customerCell); string(got) != string(version1) {
 		t.Errorf("the cell holds %x", got)
@@ -168,14 +169,15 @@ func TestStateOfVersion1IsMigratedOnFirstRead(t *testing.T) {
 	}
 }
 
-// What the program writes for a previous build is what that build wrote.
+// For a previous build, the program writes the same bytes as that build.
 func TestLeaveWritesTheBytesOfVersion1(t *testing.T) {
 	d := newDesk(t)
 	d.run(d.element(0, map[string]any{"stored": version1[1:]}))
 	if got := d.Bytes("bakery", customerCell); string(got) != string(version1) {
 		t.Errorf("the cell holds %x; want %x", got, version1)
 	}
-	// Delivered again, after a newer build has read it: what is there stays.
+	// If the event is delivered again after a newer build has read the state, the stored state
+	// stays.
 	d.run(d.element(1, map[string]any{"topic": "oven"}))
 	before := d.cells()
 	d.run(d.element(0, map[string]any{"stored": version1[1:]}))
@@ -185,8 +187,8 @@ func TestLeaveWritesTheBytesOfVersion1(t *testing.T) {
 	d.want()
 }
 
-// Whatever RPC fails: the stored bytes are as they were, and the retry does the same as a
-// first try that succeeds.
+// Whichever RPC fails, the stored bytes stay as they were, and the retry does the same as a first
+// try that succeeds.
 func TestReplayAfterAFailure(t *testing.T) {
 	for name, e := range map[string]map[string]any{
 		"topic":      {"topic": "oven", "from": "Bakery <b@bakery.test>", "attachment_kb": 700},
@@ -216,7 +218,7 @@ func TestReplayAfterAFailure(t *testing.T) {
 				if diff := cmp.Diff(before, d.cells()); diff != "" {
 					t.Errorf("RPC %d: (-want +got):\n%s", n, diff)
 				}
-				d.emitted = nil // a runner drops what a failed bundle emitted
+				d.emitted = nil // a runner drops the outputs of a failed bundle
 				d.run(d.element(1, e))
 				d.want(once.emitted...)
 				if !maps.Equal(once.cells(), d.cells()) {
@@ -224,7 +226,7 @@ func TestReplayAfterAFailure(t *testing.T) {
 				}
 			}
 
-			// The bundle fails after the element, with all RPCs done.
+			// The bundle fails after the element, when all RPCs are done.
 			d := fresh()
 			if err := d.Replay("bakery", beamtest.Dropped, d.element(1, e)); err != nil {
 				t.Fatal(err)
@@ -237,7 +239,7 @@ func TestReplayAfterAFailure(t *testing.T) {
 	}
 }
 
-// State of a newer build fails the bundle, emits nothing and stays as it is.
+// State of a newer build fails the bundle, emits nothing and is not changed.
 func TestNewerVersionIsUntouched(t *testing.T) {
 	d := newDesk(t)
 	d.run(d.element(0, map[string]any{"topic": "oven"}))
@@ -256,7 +258,7 @@ func TestNewerVersionIsUntouched(t *testing.T) {
 	if diff := cmp.Diff(before, d.cells()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	// Nor can an event bring such state in.
+	// An event cannot bring such state in either.
 	d.run(d.element(2, map[string]any{"stored": unhex("0803")}))
 	d.want("bakery function_error: error: migrate: support.v1.Customer is of schema version 3 and this build reads up to 2: " +
 		"run the newer build; the stored state is untouched")
@@ -271,7 +273,7 @@ func TestIdleCustomerIsForgotten(t *testing.T) {
 		t.Fatal(err)
 	}
 	d.want()
-	// A failure in between, and the timer fires again.
+	// The bundle fails in between, and the timer fires again.
 	d.FailAt(4, nil)
 	if err := d.fire(100 + idleMS); !errors.Is(err, beamtest.ErrInjected) {
 		t.Fatal(err)
@@ -287,14 +289,14 @@ func TestIdleCustomerIsForgotten(t *testing.T) {
 	if timers := d.Timers("bakery"); len(timers) > 0 {
 		t.Errorf("still set: %v", timers)
 	}
-	// The customer comes back as a new one.
+	// The customer comes back and has no state.
 	d.run(d.element(200+idleMS, map[string]any{"topic": "oven"}))
 	if got := d.topics(); got != "oven" {
 		t.Errorf("remembered: %s", got)
 	}
 }
 
-// The test that goes red when the version is raised without a step.
+// This test fails if the version is raised without a migration step.
 func TestEveryVersionHasAStep(t *testing.T) {
 	if gaps := customers.Gaps((*supportpb.Customer)(nil)); gaps != nil {
 		t.Error(gaps)

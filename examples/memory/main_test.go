@@ -12,8 +12,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// The test binary is the program, too: a pipeline runs once in a process, and only a
-// process has an exit status.
+// The test binary is also the program: a process can run only one pipeline, and only a process has
+// an exit status.
 func TestMain(m *testing.M) {
 	if os.Getenv("MEMORY_TEST_RUN") == "1" {
 		main()
@@ -52,7 +52,7 @@ func readFile(t *testing.T, path string) string {
 	return string(b)
 }
 
-// The README shows what the sample gives, to the byte, in every run.
+// The README shows exactly what the sample prints, in every run.
 func TestSampleIsAsTheReadmeSays(t *testing.T) {
 	_, rest, found := strings.Cut(readFile(t, "README.md"), "$ go run ./examples/memory --input examples/memory/sample/sample.jsonl --out out/memory\n")
 	want, _, closed := strings.Cut(rest, "```")
@@ -82,7 +82,7 @@ func TestSampleIsAsTheReadmeSays(t *testing.T) {
 	}
 }
 
-// Lines that are no events are dead letters as they came in; the rest is processed.
+// Lines that are not events become dead letters with their bytes. The other lines are processed.
 func TestBrokenLines(t *testing.T) {
 	input, out := filepath.Join(t.TempDir(), "events.jsonl"), t.TempDir()
 	lines := "\n{\"key\":\"a\"\n[1]\r\n{\"external_event\":7}\n" +
@@ -108,7 +108,7 @@ func TestBrokenLines(t *testing.T) {
 	}
 }
 
-// An output without elements must not keep the lines of an earlier run.
+// A file of an earlier run is replaced, even if the new output has no elements.
 func TestOutputsOfAnEarlierRunGo(t *testing.T) {
 	input, out := filepath.Join(t.TempDir(), "empty.jsonl"), t.TempDir()
 	for path, content := range map[string]string{input: "\n\n", filepath.Join(out, customersFile): "old\n"} {
@@ -158,7 +158,7 @@ func TestAWrongCallIsOneLine(t *testing.T) {
 	}
 }
 
-// The fingerprint is that of the program and not of its flags, and nothing runs.
+// The fingerprint depends on the program and not on its flags, and the pipeline does not run.
 func TestFingerprint(t *testing.T) {
 	dir := t.TempDir()
 	kept := filepath.Join(dir, customersFile)

@@ -13,8 +13,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// The test binary is the program, too: a pipeline runs once in a process, and only a
-// process has an exit status.
+// The test binary is also the program: a process can run only one pipeline, and only a process has
+// an exit status.
 func TestMain(m *testing.M) {
 	if os.Getenv("QUICKSTART_TEST_RUN") == "1" {
 		main()
@@ -47,13 +47,12 @@ func readFile(t *testing.T, elem ...string) string {
 	return string(b)
 }
 
-// unmeasured are traces without what is measured.
+// unmeasured returns the traces without measured values.
 func unmeasured(traces string) string {
 	return regexp.MustCompile(`("beam_agents\.(?:duration|offset)_ms"):"[0-9]+"`).ReplaceAllString(traces, "$1:measured")
 }
 
-// The README shows what the sample gives, to the byte, in every run, and lines that are in
-// the sample.
+// The README shows exactly what the sample prints, in every run, and lines of the sample.
 func TestSampleIsAsTheReadmeSays(t *testing.T) {
 	readme := readFile(t, "README.md")
 	_, rest, found := strings.Cut(readme, "$ go run ./examples/quickstart --input examples/quickstart/sample/sample.jsonl --out out/quickstart\n")
@@ -86,7 +85,7 @@ func TestSampleIsAsTheReadmeSays(t *testing.T) {
 				t.Errorf("%s (-testdata +got):\n%s", name, diff)
 			}
 		}
-		// Durations are measured. All else is the same.
+		// Durations are measured. Everything else is the same in each run.
 		if diff := cmp.Diff(unmeasured(readFile(t, "testdata", "traces.jsonl")), unmeasured(readFile(t, dir, "traces.jsonl"))); diff != "" {
 			t.Errorf("traces.jsonl (-testdata +got):\n%s", diff)
 		}
@@ -122,7 +121,7 @@ func TestAWrongCallIsOneLine(t *testing.T) {
 	}
 }
 
-// A folder that cannot be written fails the run, and the last line says why.
+// If the folder cannot be written, the run fails, and the last line says why.
 func TestUnwritableFolder(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
@@ -134,8 +133,8 @@ func TestUnwritableFolder(t *testing.T) {
 	}
 }
 
-// A collector that is asked for and not there costs the traces that it would get, with a
-// warning, and nothing else. The files are those of a run without one.
+// If the collector does not exist, its traces are lost, with a warning. The files are those of a
+// run without a collector.
 func TestNoCollector(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:1") // nobody listens
@@ -148,7 +147,8 @@ func TestNoCollector(t *testing.T) {
 	}
 }
 
-// The metrics are on standard error, and only if they are asked for: the README has some.
+// The metrics are printed on standard error, and only if the flag is set. The README shows some of
+// them.
 func TestMetrics(t *testing.T) {
 	dir := t.TempDir()
 	stdout, stderr, status := program(t, "--input", "sample/sample.jsonl", "--out", dir, "--metrics")
@@ -167,7 +167,7 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
-// The fingerprint is that of the program and not of its flags, and nothing runs.
+// The fingerprint depends on the program and not on its flags, and the pipeline does not run.
 func TestFingerprint(t *testing.T) {
 	dir := t.TempDir()
 	stdout, stderr, status := program(t, "--input", "sample/sample.jsonl", "--out", dir, "--fingerprint", "-")

@@ -25,7 +25,7 @@ func (r *refunds) Run(_ context.Context, act *agent.Activation) (agent.Outcome, 
 	case agent.Event:
 		var o order
 		if err := t.JSON(&o); err != nil {
-			return agent.Reject(err), nil // a dead letter; the next event goes on
+			return agent.Reject(err), nil // a dead letter; the next event runs as usual
 		}
 		if o.Cents <= r.LimitCents {
 			return agent.Suspend([]byte(o.ID), time.Hour), act.Act("refund", o)

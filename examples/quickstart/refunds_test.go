@@ -14,7 +14,7 @@ func params() agenttest.AgentParams {
 	return agenttest.AgentParams{Name: "refunds", Agent: &refunds{LimitCents: 5000}}
 }
 
-// decided fails the test unless the only output says this of an order.
+// decided fails the test unless the only output has this decision about an order.
 func decided(t *testing.T, out agenttest.Result, order, refund string) {
 	t.Helper()
 	var got struct {
@@ -77,13 +77,13 @@ func TestNoOrderIsADeadLetter(t *testing.T) {
 	}
 }
 
-// A crash and a retry at any place, and bundles cut anywhere, change nothing.
+// A crash and a retry at any place, and bundles that end at any place, change nothing.
 func TestEverywhere(t *testing.T) {
 	agenttest.Everywhere(t, params(), func(r *agenttest.Runtime) {
 		ann, bob, dave := r.Key("ann"), r.Key("bob"), r.Key("dave")
 		small := ann.Event(order{ID: "order-1", Cents: 1200}).Intent("refund")
 		asked := bob.Event(order{ID: "order-2", Cents: 90_000}).Intent("refund")
-		ann.Event(order{ID: "order-4", Cents: 800}) // waits for the end of the first
+		ann.Event(order{ID: "order-4", Cents: 800}) // waits until the first order is done
 		dave.Event(order{ID: "order-5", Cents: 60_000})
 		large := bob.Approve(asked, "dana").Intent("refund")
 		ann.Answer(small, pb.ToolResult_OK, nil)

@@ -19,8 +19,8 @@ import (
 	pb "github.com/beamagents/beamagents-go/proto/beam_agents/v1"
 )
 
-// The test binary is the program, too: a pipeline runs once in a process, and only a
-// process has an exit status.
+// The test binary is also the program: a process can run only one pipeline, and only a process has
+// an exit status.
 func TestMain(m *testing.M) {
 	if os.Getenv("ROUTE_TEST_RUN") == "1" {
 		main()
@@ -134,7 +134,7 @@ func TestSamples(t *testing.T) {
 	}
 }
 
-// keepsInputs looks for the input of each dead letter in the sample, to the byte.
+// keepsInputs looks for the exact input of each dead letter in the sample.
 func keepsInputs(t *testing.T, format string, topic []byte, letters int) {
 	t.Helper()
 	sample := readFile(t, "sample", "sample."+format)
@@ -161,7 +161,7 @@ func keepsInputs(t *testing.T, format string, topic []byte, letters int) {
 	}
 }
 
-// readsItsOwnOutputs runs the job on what it wrote: every output is a valid input.
+// readsItsOwnOutputs runs the job on its own outputs: every output is a valid input.
 func readsItsOwnOutputs(t *testing.T, out string, letters int) {
 	t.Helper()
 	again := t.TempDir()
@@ -216,7 +216,7 @@ func TestUsageErrors(t *testing.T) {
 	}
 }
 
-// An output without elements must not keep the lines of an earlier run.
+// A file of an earlier run is replaced, even if the new output has no elements.
 func TestOutputsOfAnEarlierRunGo(t *testing.T) {
 	in, out := filepath.Join(t.TempDir(), "empty.jsonl"), t.TempDir()
 	for path, content := range map[string]string{in: "\n", filepath.Join(out, eventsFile): "old\n"} {
@@ -232,7 +232,7 @@ func TestOutputsOfAnEarlierRunGo(t *testing.T) {
 	}
 }
 
-// Fields of a newer schema go through, and into the readable files.
+// Fields of a newer schema are kept, also in the readable files.
 func TestNewerFieldsStay(t *testing.T) {
 	newer := &pb.ToolResult{IntentId: "i"}
 	newer.ProtoReflect().SetUnknown([]byte{0xa0, 0x1f, 0x2a})
@@ -253,7 +253,7 @@ func TestNewerFieldsStay(t *testing.T) {
 	}
 }
 
-// The fingerprint is that of the program and not of its flags, and nothing runs.
+// The fingerprint depends on the program and not on its flags, and the pipeline does not run.
 func TestFingerprint(t *testing.T) {
 	dir := t.TempDir()
 	kept := filepath.Join(dir, eventsFile)

@@ -17,7 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// The test binary is the program, too: only a process has an exit status.
+// The test binary is also the program, because only a process has an exit status.
 func TestMain(m *testing.M) {
 	if os.Getenv("TRIAGE_TEST_RUN") == "1" {
 		main()
@@ -27,16 +27,17 @@ func TestMain(m *testing.M) {
 	ptest.MainWithDefault(m, "prism")
 }
 
-// program runs the example, without the endpoint that the environment may name.
+// program runs the example, without an endpoint that the environment may name.
 func program(t *testing.T, args ...string) (stdout, stderr string, status int) {
 	t.Helper()
 	return programAt(t, "", args...)
 }
 
-// apiKey is what no output may have.
+// apiKey must not be in any output.
 const apiKey = "sk-a-key-that-nobody-may-see"
 
-// programAt runs the example with a model at an endpoint, or with its own for "".
+// programAt runs the example with the model at an endpoint, or with its own model if the endpoint
+// is "".
 func programAt(t *testing.T, endpoint string, args ...string) (stdout, stderr string, status int) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0], args...)
@@ -60,7 +61,7 @@ func readFile(t *testing.T, elem ...string) string {
 	return string(b)
 }
 
-// readmeSummary is the table that the README shows.
+// readmeSummary returns the table that the README shows.
 func readmeSummary(t *testing.T) string {
 	t.Helper()
 	_, rest, found := strings.Cut(readFile(t, "README.md"), "--out ../../out/triage\n")
@@ -71,7 +72,7 @@ func readmeSummary(t *testing.T) string {
 	return want
 }
 
-// The README shows what the sample gives. Standard error has the progress and nothing else.
+// The README shows the summary of the sample. Standard error has only the progress.
 func TestProgram(t *testing.T) {
 	dir := t.TempDir()
 	stdout, stderr, status := program(t, "--input", "sample/sample.jsonl", "--out", dir, "--latency", "1ms")
@@ -93,8 +94,7 @@ func TestProgram(t *testing.T) {
 	}
 }
 
-// A collector that is asked for and not there costs the traces that it would get, and the
-// metrics say so.
+// If the collector does not exist, its traces are lost, and the metrics count them.
 func TestNoCollector(t *testing.T) {
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:1") // nobody listens
 	stdout, stderr, status := program(t, "--input", "sample/sample.jsonl", "--out", t.TempDir(), "--latency", "1ms", "--otlp", "--metrics")
@@ -144,8 +144,8 @@ func TestAWrongCallIsOneLine(t *testing.T) {
 	}
 }
 
-// A real endpoint may refuse, and may answer without token counts. The run goes on, and the
-// key is in no output.
+// A real endpoint may refuse requests, and may leave out the token counts. The run continues, and
+// the key is in no output.
 func TestEndpoint(t *testing.T) {
 	input := charges(t, 3, 3)
 	for name, tc := range map[string]struct {

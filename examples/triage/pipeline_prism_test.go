@@ -38,7 +38,7 @@ func run(t testing.TB, input string, latency time.Duration, concurrency int) (su
 	return summary, counters
 }
 
-// What the summary derives is what the runtime counts.
+// The numbers that the summary derives are those that the runtime counts.
 func TestSummaryIsWhatTheRuntimeCounts(t *testing.T) {
 	n, counters := run(t, "sample/sample.jsonl", 0, 64)
 	for what, pair := range map[string][2]int64{
@@ -61,7 +61,7 @@ func TestSummaryIsWhatTheRuntimeCounts(t *testing.T) {
 	}
 }
 
-// charges writes so many events of so many customers.
+// charges writes a number of events of a number of customers.
 func charges(t testing.TB, events, customers int) string {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "charges.jsonl")

@@ -50,7 +50,7 @@ func (t *triage) Setup(context.Context) error { //nolint:unparam // of the inter
 func (t *triage) Run(ctx context.Context, act *agent.Activation) (agent.Outcome, error) {
 	c, err := read(act.Trigger(), act.Snapshot())
 	if err != nil {
-		return agent.Reject(err), nil // a dead letter; the next event goes on
+		return agent.Reject(err), nil // a dead letter; the next event runs as usual
 	}
 	if err := c.recall(act); err != nil {
 		return agent.Outcome{}, err
@@ -81,7 +81,7 @@ func (t *triage) Run(ctx context.Context, act *agent.Activation) (agent.Outcome,
 		return agent.Suspend(c.snapshot(), approvalWait), errors.Join(c.remember(act), act.RequestApproval("refund", call.refund))
 	case trigger.Approved:
 		return agent.Suspend(c.snapshot(), refundWait), errors.Join(
-			act.SetAttribute(approvalAttribute, "approved"), act.ActApproved()) // to the byte what was approved
+			act.SetAttribute(approvalAttribute, "approved"), act.ActApproved()) // exactly the approved arguments
 	case trigger.Kind == agent.Approval:
 		result = "denied"
 		if err := act.SetAttribute(approvalAttribute, result); err != nil {

@@ -11,7 +11,7 @@ import (
 	pb "github.com/beamagents/beamagents-go/proto/beam_agents/v1"
 )
 
-// params are those of the agent before the model in this process.
+// params returns the parameters of the agent with the model in this process.
 func params(t testing.TB) (agenttest.AgentParams, *localModel) {
 	t.Helper()
 	model := &localModel{}
@@ -48,7 +48,7 @@ func TestSmallRefund(t *testing.T) {
 		t.Errorf("got %v", refund)
 	}
 	decided(t, ann.Answer(refund, pb.ToolResult_OK, nil), "1: refunded")
-	// The question about the case is answered from the replay cache after the suspension.
+	// After the suspension, the question about the case is answered from the replay cache.
 	if n := model.calls.Load(); n != 2 {
 		t.Errorf("the model was asked %d times, want 2", n)
 	}
@@ -75,7 +75,7 @@ func TestLargeRefund(t *testing.T) {
 	decided(t, bob.Deny(bob.Event(dispute("2", 9000)).Intent("refund"), "dana"), "2: denied")
 }
 
-// Who is watched gets no refund without an approval.
+// A customer who is watched gets no refund without an approval.
 func TestWatchedCustomer(t *testing.T) {
 	p, _ := params(t)
 	cleo := agenttest.New(t, p).Key("cleo")
@@ -126,8 +126,8 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// A result that comes when the replay cache has forgotten the case asks the model again,
-// which may say something else: the result is kept, and the case stays open.
+// If a result comes after the replay cache has dropped the case, the agent asks the model again,
+// which may answer differently. Then the result is kept in a dead letter, and the case stays open.
 func TestModelChangesItsMind(t *testing.T) {
 	server := &modelserver.Server{Reply: func(r modelserver.Request) modelserver.Reply {
 		if r.Nth > 0 {
@@ -164,14 +164,14 @@ func TestTheSameEventTwice(t *testing.T) {
 	}
 }
 
-// A crash and a retry at any place, and bundles cut anywhere, change nothing.
+// A crash and a retry at any place, and bundles that end at any place, change nothing.
 func TestEverywhere(t *testing.T) {
 	p, _ := params(t)
 	agenttest.Everywhere(t, p, func(r *agenttest.Runtime) {
 		ann, bob := r.Key("ann"), r.Key("bob")
 		small := ann.Event(dispute("1", 100)).Intent("refund")
 		large := bob.Event(dispute("1", 9000)).Intent("refund")
-		ann.Event(payment{ID: "2", Type: "decline", Cents: 100}) // waits for the end of the first
+		ann.Event(payment{ID: "2", Type: "decline", Cents: 100}) // waits until the first event is done
 		large = bob.Approve(large, "dana").Intent("refund")
 		ann.Answer(small, pb.ToolResult_OK, nil)
 		bob.Answer(large, pb.ToolResult_OK, nil)

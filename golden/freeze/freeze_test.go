@@ -25,8 +25,8 @@ import (
 	"github.com/beamagents/beamagents-go/pkg/compat"
 )
 
-// unreadable lists what current code cannot read, or is not compatible with, of the
-// releases in the tree root.
+// unreadable lists what current code cannot read of the releases in the tree root, or is not
+// compatible with.
 func unreadable(root fs.FS) []error {
 	var problems []error
 	err := fs.WalkDir(root, releaseFolder, func(file string, d fs.DirEntry, err error) error {
@@ -59,8 +59,8 @@ func unreadable(root fs.FS) []error {
 	return problems
 }
 
-// compatible compares a fingerprint with that of today, which the tests of the packages
-// hold to the code.
+// compatible compares a fingerprint with the current one, which the tests of the packages compare
+// with the code.
 func compatible(root fs.FS, file string) error {
 	var pipelines [2]compat.Fingerprint
 	for i, name := range []string{file, path.Join(pipelineFolder, path.Base(file))} {
@@ -290,7 +290,7 @@ func TestFreeze(t *testing.T) {
 	}
 }
 
-// Each way in which code and a release can part is seen.
+// The check finds each way in which the code and a release can differ.
 func TestTampering(t *testing.T) {
 	root := repository(t)
 	if err := freeze(root, []string{all(t), "v0.1.0"}, &bytes.Buffer{}); err != nil {

@@ -9,8 +9,8 @@
 //
 // # Limits
 //
-// Commits that were released use the fields of a Writer, so the fields never change. Without the
-// repository of this module, Built skips the test.
+// Built looks for the test, and for its flag, in released commits under the names in the Writer. So
+// the fields of a Writer never change. Without the repository of this module, Built skips the test.
 package handover
 
 import (

@@ -44,12 +44,12 @@ func (r repository) write(t *testing.T, name, content string) {
 	}
 }
 
-// Only the repository of this project is taken for it.
+// Only the repository of this project is accepted.
 func TestOpenRepository(t *testing.T) {
 	if _, err := exec.LookPath("git"); err != nil {
 		t.Skipf("there is no git: %v", err)
 	}
-	// A hook's variables do not lead to another repository.
+	// The variables of a git hook do not lead to another repository.
 	t.Setenv("GIT_DIR", filepath.Join(newRepository(t, ourModule+"\n", "x").root, ".git"))
 	ours, theirs := ourModule+"\n\ngo 1.26\n", "module example.test/theirs\n"
 	for name, tc := range map[string]struct {
@@ -69,8 +69,8 @@ func TestOpenRepository(t *testing.T) {
 	}
 }
 
-// The code under test is compared with another commit, if there is one, and reading that
-// changes no file of the repository.
+// The code under test is compared with another commit, if there is one. Reading that commit changes
+// no file of the repository.
 func TestRepositoryBase(t *testing.T) {
 	if _, err := exec.LookPath("git"); err != nil {
 		t.Skipf("there is no git: %v", err)

@@ -11,7 +11,7 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(Main(m)) }
 
-// Flink listens on the loopback interface alone.
+// Flink listens only on the loopback interface.
 func TestListensOnLoopback(t *testing.T) {
 	for _, pid := range append(Running().TaskManagerPIDs(), Running().jobManager.cmd.Process.Pid) {
 		all, err := Listens(pid)

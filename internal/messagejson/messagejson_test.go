@@ -62,7 +62,7 @@ func TestReadable(t *testing.T) {
 	}
 }
 
-// A user's program can build what no decoder yields.
+// A user's program can build a message that no decoder returns.
 func TestReadableTextIsUTF8(t *testing.T) {
 	m := &pb.TraceEvent{Attributes: map[string]string{"a\xff": "\xff\xff"}}
 	if got := string(messagejson.AppendReadable(nil, m.ProtoReflect())); got != "{\"attributes\":{\"a\ufffd\":\"\ufffd\"}}" {

@@ -5,13 +5,13 @@
 // On a busy machine Prism 2.77.0 now and then fails a job before any of it has run. A progress
 // tick of 100 ms comes before the result of a stage that the runner executes itself, and Prism
 // asks the worker, which such a stage does not have (docs/sdk.md). If a job has failed with that
-// error, [Run] runs it again. It does not repeat any other failure. A test that runs a program
-// finds the error in its output with [Fault].
+// error, [Run] runs it again, up to [Tries] times in all. It does not repeat any other failure. A
+// test that starts a program uses [Fault] to recognize the error in the output of the program.
 //
 // # Limits
 //
-// The time limit of a run is that of the test. It is not a context, because a context that ends
-// would end the process.
+// Run takes no context, because on Prism the end of a context ends the process. Limit the time of
+// a run with the time limit of the test.
 package prismtest
 
 import (

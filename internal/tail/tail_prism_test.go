@@ -26,7 +26,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// saw has the lines as they come out, and the firings of timers. A test runs one job.
+// saw has the lines as they are emitted, and the timers that fired. A test runs one job.
 var saw = make(chan string, 100)
 
 // keyFn gives all lines one key, and the event time 0.
@@ -36,7 +36,7 @@ func (f *keyFn) ProcessElement(line []byte, emit func(beam.EventTime, string, st
 	emit(0, "all", string(line))
 }
 
-// sawFn tells what comes, and when the watermark passes Due.
+// sawFn reports what arrives, and when the watermark passes Due.
 type sawFn struct {
 	Due   int64
 	Timer timers.EventTime
@@ -49,8 +49,8 @@ func (f *sawFn) ProcessElement(tp timers.Provider, _, line string) {
 
 func (f *sawFn) OnTimer(timers.Provider, string, timers.Context) { saw <- "the watermark" }
 
-// Lines come as they are appended. The watermark moves when they are complete and all out,
-// and the source ends when it may.
+// Lines are emitted as they are appended. The watermark moves when the lines are complete and all
+// of them are emitted, and the source ends when it may.
 func TestLines(t *testing.T) {
 	const watermark = int64(1_700_000_000_000)
 	dir := t.TempDir()

@@ -16,8 +16,8 @@ import (
 	pb "github.com/beamagents/beamagents-go/proto/beam_agents/v1"
 )
 
-// benchKey is a key with memory of about so many bytes, in entries of 100, whose agent's
-// code runs on the goroutine of the benchmark.
+// benchKey is a key with a memory of about so many bytes, in entries of 100 bytes. The code of its
+// agent runs on the goroutine of the benchmark.
 func benchKey(bytesOfMemory int) *activation.Key {
 	mem := memory.New(nil, 0)
 	for i := range bytesOfMemory / 100 {
@@ -79,8 +79,8 @@ func BenchmarkActivation(b *testing.B) {
 	})
 }
 
-// hundred are activations of a key, each of which reads an entry and writes one, and the
-// last of which fails.
+// hundred runs 100 activations of a key. Each of them reads an entry and writes one, and the last
+// one fails.
 func hundred(tb testing.TB, k *activation.Key) {
 	rules := defaults(run(func(_ context.Context, act *agent.Activation) (agent.Outcome, error) {
 		if _, _, err := agent.Get[[]byte](act, "entry-1"); err != nil {
@@ -103,7 +103,7 @@ func hundred(tb testing.TB, k *activation.Key) {
 	mustStep(tb, step, err, 1)
 }
 
-// A failure costs what it touched, not a copy of the memory.
+// A failure costs as much as the entries that it touched, not a copy of the memory.
 func TestFailureCopiesNoMemory(t *testing.T) {
 	allocated := func(size int) uint64 {
 		k := benchKey(size)

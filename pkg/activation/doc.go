@@ -4,17 +4,21 @@
 //
 // It is for runtimes. transforms.RunAgent is the runtime on Beam, and package agenttest is one
 // for tests. A runtime reads the state of a key, calls a step of [Rules], writes the state, sets
-// the timers that [Deadline] and [TTLMark] ask for, and emits the effects.
+// the timers at the times that [Deadline] and [Rules.TTLMark] return, and emits the effects.
 //
 // # Behaviour
 //
-// There is a step for each of four inputs: [Rules.Envelope] for an element of the key,
-// [Rules.Timeout] for the timer of a deadline, [Rules.Idle] for the timer of the TTL, and
-// [Rules.Drain] for deferred events that can run.
+// The state of a key is a [Key]. Its Control, a KeyControl message, holds the sequence number, the
+// suspension and its open intents. The memory, the replay cache and the deferred events are cells
+// that a step opens when it needs them.
 //
-// An activation that fails changes nothing. The control message is changed only after an
-// activation has succeeded, and changes of the memory are rolled back. The rollback costs as much
-// as the entries that the activation has touched.
+// There are four steps: [Rules.Envelope] for an element of the key, [Rules.Timeout] for the timer
+// of a deadline, [Rules.Idle] for the timer of the TTL, and [Rules.Drain] for deferred events. The
+// runtime calls Drain when the last step has set [Step].Rest, or when [Rest] says so.
+//
+// An activation that fails changes nothing. Control is changed only after an activation has
+// succeeded, and changes of the memory are rolled back. The rollback costs as much as the entries
+// that the activation has touched.
 //
 // A step returns an error only for what must fail the bundle: state that cannot be read or is of
 // a newer version, or a bug. Every other problem becomes a dead letter among the effects.

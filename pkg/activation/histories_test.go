@@ -20,9 +20,9 @@ import (
 
 var rewrite = flag.Bool("rewrite", false, "write what the histories in testdata do now as what they must do")
 
-// TestHistories runs the files in testdata. Each is a history of one key of a scripted
-// agent: an input, what went out of it after "----", the state that it left, and a hash of
-// all the bytes. "go test -run TestHistories -rewrite" writes the files anew.
+// TestHistories runs the files in testdata. A file is a history of one key of a scripted agent. For
+// each input it has, after "----", the effects, the state after the input, and a hash of all bytes.
+// "go test -run TestHistories -rewrite" rewrites the files.
 func TestHistories(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
 	if err != nil || len(files) < 8 {
@@ -63,7 +63,7 @@ func newHistory(t *testing.T) *history {
 	return &history{w, map[string]string{}}
 }
 
-// replay runs the inputs of a file and returns the file with what they do.
+// replay runs the inputs of a file and returns the file with the actual results.
 func (h *history) replay(file string) string {
 	var out strings.Builder
 	skip := false // what was expected
@@ -149,8 +149,8 @@ func (h *history) input(line string) {
 	}
 }
 
-// named is an intent by the name that the file gives it: "#" and its number in the order of
-// going out.
+// named returns the intent that the file calls "#" and a number, which counts the intents in the
+// order in which they were emitted.
 func (h *history) named(name string) *pb.ToolIntent {
 	for id, n := range h.names {
 		if n == name {
@@ -175,7 +175,7 @@ func (h *history) namesOf(ids []string) string {
 	return strings.Join(names, " ")
 }
 
-// said is what an input has done.
+// said returns the effects of an input.
 func (h *history) said() string {
 	var b strings.Builder
 	for _, e := range h.effects {

@@ -57,9 +57,9 @@ func healthy() *hooked {
 	}
 }
 
-// A failure in any method of the agent is a dead letter, and the key is as it was.
+// A failure in any method of the agent makes a dead letter, and the key stays as it was.
 func TestIsolationOfMethods(t *testing.T) {
-	// Where the method is called: for an event, an answer, or at the deadline.
+	// Where the method is called: for an event, for an answer, or at the deadline.
 	const event, answer, deadline = 0, 1, 2
 	methods := map[string]struct {
 		at      int
@@ -136,7 +136,7 @@ func TestIsolationOfMethods(t *testing.T) {
 					close(release)
 					eventually(t, func() bool { return isolate.Running() == running })
 				}
-				if m.at == answer { // the agent is repaired, and the answer sent again
+				if m.at == answer { // the agent is repaired, and the answer is sent again
 					*a = *healthy()
 					w.limit = time.Minute
 					env := new(pb.AgentEnvelope)
@@ -159,7 +159,7 @@ func eventually(t *testing.T, ok func() bool) {
 	}
 }
 
-// A Run that ends when its context is cancelled is a timeout too, and leaves no goroutine.
+// A Run that ends when its context is cancelled is a timeout, too, and leaves no goroutine.
 func TestIsolationOfASlowRun(t *testing.T) {
 	w := newWorld(t, run(func(ctx context.Context, act *agent.Activation) (agent.Outcome, error) {
 		if err := errors.Join(agent.Put(act, "a", 1), act.Emit([]byte("x"))); err != nil {
@@ -177,7 +177,7 @@ func TestIsolationOfASlowRun(t *testing.T) {
 	}
 }
 
-// brokenError is an error whose method is the agent's code again.
+// brokenError is an error whose method Error is also code of the agent.
 type brokenError struct{ how string }
 
 func (e brokenError) Error() string {
@@ -282,7 +282,7 @@ func (j brokenJSON) MarshalJSON() ([]byte, error) {
 	return nil, errors.New(brokenError(j).Error())
 }
 
-// useAll calls every method and says what is wrong.
+// useAll calls every method and reports what is wrong.
 func useAll(act *agent.Activation) error {
 	for name, err := range map[string]error{
 		"Act":             act.Act("t", nil),
@@ -330,7 +330,8 @@ func TestActivationAfterItsEnd(t *testing.T) {
 	}
 }
 
-// A run that goes on in the background has no effect, and shares nothing with what follows.
+// A Run that continues in the background has no effect, and shares no memory with later
+// activations.
 func TestActivationInAnAbandonedRun(t *testing.T) {
 	release, result := make(chan struct{}), make(chan error, 1)
 	hang := true
@@ -365,7 +366,7 @@ func TestActivationInAnAbandonedRun(t *testing.T) {
 	}
 }
 
-// greedy changes everything that it was given and everything that it has handed over.
+// greedy changes everything that it gets, and everything that it has passed to the activation.
 type greedy struct {
 	mutate bool
 	kept   [][]byte
@@ -448,10 +449,10 @@ func (g *greedy) Run(_ context.Context, act *agent.Activation) (agent.Outcome, e
 func TestAgentMayChangeWhatItWasGiven(t *testing.T) {
 	history := func(mutate bool) (states []stored, effects []string) {
 		w := newWorld(t, &greedy{mutate: mutate})
-		w.live = w.open() // one bundle: nothing is encoded in between
+		w.live = w.open() // one bundle: nothing is encoded between the inputs
 		keep := func() {
 			states = append(states, w.encodeKey(w.live))
-			effects = append(effects, w.bytesOf(activation.Step{Effects: w.effects})) // all so far: they may have changed
+			effects = append(effects, w.bytesOf(activation.Step{Effects: w.effects})) // all effects so far, because they may have changed
 		}
 		steps := []func(){
 			func() { w.event(1, "event") },
@@ -479,7 +480,7 @@ func TestAgentMayChangeWhatItWasGiven(t *testing.T) {
 	}
 }
 
-// An element belongs to the runner, who may use it again before the bundle ends.
+// The element belongs to the runner, which may reuse it before the bundle ends.
 func TestElementsMayChangeAfterTheirStep(t *testing.T) {
 	w := newScripted(t)
 	w.repeat, w.live = false, w.open()
@@ -495,7 +496,7 @@ func TestElementsMayChangeAfterTheirStep(t *testing.T) {
 	w.expect("output@1001 denied", "output@1001 x")
 }
 
-// What goes out belongs to its consumer, who may change it before the bundle ends.
+// An effect belongs to its consumer, which may change it before the bundle ends.
 func TestConsumersMayChangeWhatGoesOut(t *testing.T) {
 	w := newScripted(t)
 	w.repeat, w.live = false, w.open()
@@ -528,14 +529,14 @@ func TestConsumersMayChangeWhatGoesOut(t *testing.T) {
 	}
 }
 
-// Every bound, at it and beyond it, and when the agent ignores the error.
+// Each bound is tested at its value and beyond it, and with an agent that ignores the error.
 func TestIsolationOfSizes(t *testing.T) {
 	big := func(n int) []byte { return bytes.Repeat([]byte("x"), n) }
 	rules := func(r *activation.Rules) { r.MaxIntents, r.MaxOutputBytes, r.MaxSnapshotBytes = 3, 2000, 100 }
 	for name, tt := range map[string]struct {
 		run     func(act *agent.Activation) error
 		outcome agent.Outcome
-		want    string // code; empty if all is well
+		want    string // code; empty if the activation succeeds
 	}{
 		"snapshot at the bound":     {nil, agent.Suspend(big(100), time.Hour), ""},
 		"snapshot beyond":           {nil, agent.Suspend(big(101), time.Hour), "snapshot_too_large"},
@@ -611,7 +612,7 @@ func attributes(n int) func(*agent.Activation) error {
 	}
 }
 
-// Open intents count for the bounds, since they are kept in state.
+// Open intents count toward the bounds, because they are kept in state.
 func TestIsolationOfOpenIntents(t *testing.T) {
 	w := newScripted(t, func(r *activation.Rules) { r.MaxIntents = 3 })
 	w.event(1, `act a {}; act b {}; suspend 1000 | act c {}; act d {}; act e {}; suspend 1000 | done`)
@@ -673,8 +674,8 @@ func TestIsolationOfThePolicy(t *testing.T) {
 	})
 }
 
-// Text that is not UTF-8 is refused or repaired, wherever an agent can put it: a message
-// with it could not be encoded.
+// An agent can put text that is not UTF-8 in many places. In each of them it is refused or
+// replaced, because a message with such text could not be encoded.
 func TestIsolationOfInvalidText(t *testing.T) {
 	const bad = "a\xff"
 	activations := map[string]struct {
@@ -745,7 +746,7 @@ func refusal(f func(*agent.Activation) error) func(*agent.Activation) (agent.Out
 	return func(act *agent.Activation) (agent.Outcome, error) { return agent.Done(), f(act) }
 }
 
-// An envelope that a fused step has built may hold text that no coder would let pass.
+// A fused step can build an envelope with text that no coder would accept.
 func TestIsolationOfEnvelopes(t *testing.T) {
 	const bad = "a\xff"
 	for name, env := range map[string]*pb.AgentEnvelope{
@@ -757,7 +758,7 @@ func TestIsolationOfEnvelopes(t *testing.T) {
 			w := newScripted(t)
 			w.envelope(env)
 			w.expect("error@5 malformed_envelope/unparsable envelope")
-			env.EventTimeMs = -1 // which is wrong besides
+			env.EventTimeMs = -1 // which has another fault, too
 			w.envelope(env)
 			if l := w.letter(); l.Reason != deadletter.MalformedEnvelope || l.EventTimeMS != -1 {
 				t.Errorf("%+v", l)
@@ -780,7 +781,7 @@ func TestIsolationOfEnvelopes(t *testing.T) {
 	}
 }
 
-// What was refused when it was staged is told first, even if Run returns another error.
+// The failure is the first refusal, even if Run returns another error.
 func TestIsolationTellsTheFirstFault(t *testing.T) {
 	w := newWorld(t, run(func(_ context.Context, act *agent.Activation) (agent.Outcome, error) {
 		_ = act.Act("", nil)

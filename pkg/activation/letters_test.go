@@ -15,8 +15,7 @@ import (
 	pb "github.com/beamagents/beamagents-go/proto/beam_agents/v1"
 )
 
-// letterCase makes one dead letter, of an envelope at 2000 or of a timer that is due at
-// 2000.
+// letterCase makes one dead letter, of an envelope at 2000 or of a timer that is due at 2000.
 type letterCase struct {
 	rules func(*activation.Rules)
 	agent agent.Agent // scripted if nil
@@ -45,8 +44,8 @@ func onTimer(script string) letterCase {
 	}}
 }
 
-// The closed list of what RunAgent writes, each pair with its input. A name behind a colon
-// tells cases of one pair apart.
+// All pairs of reason and code that RunAgent writes, each with its input. The text after a colon
+// tells the cases of one pair apart.
 func letterCases() map[string]letterCase {
 	big := strings.Repeat("x", 3000)
 	small := func(r *activation.Rules) {
@@ -194,7 +193,7 @@ func TestLettersOfTheClosedList(t *testing.T) {
 			}
 			switch {
 			case strings.HasPrefix(pair, "hitl_timeout"):
-				// The deadline, which is still ahead of an expiry.
+				// The deadline, which is later than an expiry.
 				if l.InputKind != deadletter.NoInput || l.Position.DeadlineMS == nil || l.EventTimeMS != *l.Position.DeadlineMS || at > l.EventTimeMS {
 					t.Errorf("kind %s, event_time_ms %d, deadline %v, at %d", l.InputKind, l.EventTimeMS, *l.Position.DeadlineMS, at)
 				}
@@ -238,7 +237,7 @@ func TestLettersOfTheClosedList(t *testing.T) {
 	}
 }
 
-// The position tells where it failed.
+// The position says where it failed.
 func TestLettersTellThePosition(t *testing.T) {
 	w := newScripted(t)
 	w.event(1000, "act a {}; act b {}; suspend 5000 | act c {}; act d {}; fail boom")
@@ -258,7 +257,7 @@ func TestLettersTellThePosition(t *testing.T) {
 	}
 }
 
-// What an agent says of a failure must not differ from run to run.
+// The text that an agent gives for a failure must not differ from run to run.
 func TestLettersAreStable(t *testing.T) {
 	w := newWorld(t, run(func(context.Context, *agent.Activation) (agent.Outcome, error) {
 		panic(&struct{ n int }{1})

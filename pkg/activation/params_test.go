@@ -68,8 +68,8 @@ func TestAgentParamsDefaults(t *testing.T) {
 	}
 }
 
-// Every option arrives at the rules, but for the time limit, which the runtime keeps, and
-// what it makes the Process of.
+// Every option reaches the rules, with two exceptions: the time limit, which the runtime applies,
+// and the options of the Process.
 func TestAgentParamsRules(t *testing.T) {
 	p := activation.AgentParams{
 		Name: "test", Agent: new(valueAgent), ActivationTimeout: time.Second, TTL: time.Minute, WhileSuspended: activation.Reject,

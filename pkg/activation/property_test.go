@@ -18,8 +18,8 @@ import (
 	pb "github.com/beamagents/beamagents-go/proto/beam_agents/v1"
 )
 
-// randomHistory is the history of several keys of one agent: what came in, and what became
-// of it.
+// randomHistory is a history of several keys of one agent: the inputs, and what happened to each of
+// them.
 type randomHistory struct {
 	*rand.Rand
 
@@ -30,14 +30,14 @@ type randomHistory struct {
 	now   int64
 	sent  map[string]*pb.AgentEnvelope // inputs by their mark
 	marks map[string]string            // by the bytes of the input
-	flood int                          // how many events come at once
-	fates map[string]int               // of a mark: outputs with it, dead letters, duplicates
+	flood int                          // how many events arrive at the same time
+	fates map[string]int               // how often a mark was seen in outputs, dead letters and duplicates
 	ids   map[string]bool              // of all intents
 	log   []string
 }
 
-// script is a random one. It tells its mark first, so that an activation for it has an
-// output with the mark.
+// script returns a random script. Its first statement emits its mark, so an activation for it has
+// an output with the mark.
 func (h *randomHistory) script(mark string, depth int) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "emit %s;", mark)
@@ -94,7 +94,7 @@ func (h *randomHistory) input() {
 		}
 		env.Payload = &pb.AgentEnvelope_ExternalEvent{ExternalEvent: []byte(event)}
 	case n < 14:
-		// An answer to an open intent, or to any, of the right kind mostly.
+		// An answer to an open intent, or to any intent, and mostly of the right kind.
 		all := before.GetPending()
 		if len(all) == 0 || h.IntN(5) == 0 {
 			all = w.intents()
@@ -147,7 +147,7 @@ func (h *randomHistory) input() {
 	h.check(i, before, w.last)
 }
 
-// check looks at what a step has left.
+// check checks the effects of a step.
 func (h *randomHistory) check(key int, before *runtimepb.KeyControl, step activation.Step) {
 	w := h.keys[key]
 	c := w.now()
@@ -256,7 +256,7 @@ func (h *randomHistory) letter(rec *pb.ActivationErrorRecord, fail func(string, 
 	}
 }
 
-// end drains everything and counts the fates: each input has exactly one.
+// end drains everything. Each input must have been seen exactly once.
 func (h *randomHistory) end() {
 	for _, w := range h.keys {
 		w.repeat = false // there are many alike
@@ -278,7 +278,7 @@ func (h *randomHistory) end() {
 	}
 }
 
-// play runs the history of a seed. With bundles the keys stay open during several inputs.
+// play runs the history of a seed. With bundles, the keys stay open during several inputs.
 func play(t *testing.T, seed uint64, bundles bool) *randomHistory {
 	t.Helper()
 	h := &randomHistory{
@@ -319,11 +319,10 @@ func play(t *testing.T, seed uint64, bundles bool) *randomHistory {
 	return h
 }
 
-// Generated histories of several keys. What holds for each: an input has one fate, seq
-// counts the activations, ids are never used twice, what control says of the pending
-// intents and the deferred events is so; a step that is repeated does the same; and it makes
-// no difference whether the state is written and read after each step or at the end of a
-// bundle.
+// Random histories of several keys. In each of them, exactly one thing happens to each input; seq
+// counts the activations; an id is used once; and the control message has the right pending intents
+// and deferred events. A step that is repeated has the same result. It makes no difference whether
+// the state is written and read after each step or at the end of a bundle.
 func TestRandomHistories(t *testing.T) {
 	seeds := uint64(200)
 	if racedetector.Enabled {
@@ -352,7 +351,7 @@ func TestRandomHistories(t *testing.T) {
 			}
 		}
 	}
-	// They reach what they are for.
+	// The histories contain every kind of result.
 	for _, want := range append(activation.Counters(),
 		"orphaned_result/unknown_intent", "orphaned_result/no_continuation", "orphaned_result/intent_expired", "orphaned_result/kind_mismatch",
 		"orphaned_result/approval_too_late", "orphaned_result/identity_mismatch", "suspended/rejected", "deferred_overflow/count",

@@ -24,7 +24,7 @@ import (
 
 const hour = 3_600_000
 
-// newScripted is a key of an agent that does what its input says.
+// newScripted returns a key of an agent that does what its input says.
 func newScripted(t *testing.T, change ...func(*activation.Rules)) *world {
 	t.Helper()
 	w := newWorld(t, &scripted{}, change...)
@@ -75,7 +75,7 @@ func TestRule02PendingIntentStaysPending(t *testing.T) {
 	w.pending()
 }
 
-// What is staged by a resumed activation is waited for besides what was open.
+// The resumed activation waits for the intents that it stages, and for those that were open before.
 func TestRule02ResumeAddsToPending(t *testing.T) {
 	w := newScripted(t)
 	w.event(1000, `act a {}; act b {}; suspend 3600000 | act c {}; suspend 3600000 | done`)
@@ -89,7 +89,8 @@ func TestRule02ResumeAddsToPending(t *testing.T) {
 	w.expect("error@2002 orphaned_result/no_continuation envelope")
 }
 
-// An answer whose activation fails is in a dead letter, and its intent is still open.
+// If the activation for an answer fails, the answer is in a dead letter, and its intent is still
+// open.
 func TestRule02FailedAnswerCanBeSentAgain(t *testing.T) {
 	w := newScripted(t)
 	w.event(1000, `act a {}; suspend 3600000 | fail boom`)
@@ -157,7 +158,7 @@ func TestRule03DrainRunsEightAtOnce(t *testing.T) {
 	if len(got) != 9 || !w.last.Rest || w.now().GetDrainNowMs() != 2000 {
 		t.Fatalf("%q, rest %v, control %v", got, w.last.Rest, w.now())
 	}
-	// An event that comes now waits behind them, and helps.
+	// An event that arrives now is deferred behind the others, and lets some of them run.
 	w.event(1500, "emit last; note")
 	got = append(got, say(w.last)...)
 	for w.last.Rest {
@@ -176,8 +177,8 @@ func TestRule03DrainRunsEightAtOnce(t *testing.T) {
 	w.expect("output@1500 event seq=22 now=1500 open=0")
 }
 
-// Every step says whether events are left that could run, also one that does not look at
-// them: the runtime sets its timer by that.
+// Every step says whether deferred events are left that could run, even a step that does not look
+// at them, because the runtime sets its timer accordingly.
 func TestRule03WhatIsLeft(t *testing.T) {
 	for name, step := range map[string]func(*world){
 		"export": func(w *world) {
@@ -203,7 +204,7 @@ func TestRule03WhatIsLeft(t *testing.T) {
 	}
 }
 
-// A deferred event that fails does not stop those behind it.
+// A deferred event that fails does not stop the events behind it.
 func TestRule03DrainGoesOnAfterAFailure(t *testing.T) {
 	w := newScripted(t)
 	w.event(1000, `suspend 1000 | done`)
@@ -273,8 +274,8 @@ func TestRule03Reject(t *testing.T) {
 	w.expect("output@2002 x")
 }
 
-// Only a key that is suspended rejects. What was deferred before the choice was changed
-// goes first.
+// An event is rejected only if the key is suspended. Events that were deferred before the option
+// was changed run first.
 func TestRule03RejectAfterDefer(t *testing.T) {
 	w := newScripted(t)
 	w.event(1000, `suspend 1000 | done`)
@@ -318,8 +319,8 @@ func TestRule04Marks(t *testing.T) {
 	}
 }
 
-// The TTL handler takes the path of the deadline, and clears neither a suspension that goes
-// on nor what waits behind it.
+// The TTL timer also handles a deadline. It clears neither a suspension that continues nor the
+// events that wait for its end.
 func TestRule04IdleKeepsASuspension(t *testing.T) {
 	for script, want := range map[string]string{
 		`put a 1; suspend 2000 | @resume; note; again 2000`:            "output@3000 timed_out seq=0 now=3000 open=0",
@@ -347,7 +348,7 @@ func TestRule04IdleKeepsASuspension(t *testing.T) {
 	}
 }
 
-// A suspension that ends with the TTL lets what waits behind it run.
+// If a suspension ends when the TTL timer fires, the deferred events run.
 func TestRule04IdleAfterASuspension(t *testing.T) {
 	w := newScripted(t, withTTL(1000))
 	w.event(1000, `put a 1; suspend 2000 | done`)
@@ -356,8 +357,8 @@ func TestRule04IdleAfterASuspension(t *testing.T) {
 	w.expect("output@3000 denied", "output@3000 a=1 true")
 }
 
-// A mark from before the suspension, when the TTL was another one, is not behind its
-// deadline: nothing is due yet.
+// A TTL mark that was set with another TTL may be before the deadline. Then nothing is due at the
+// mark.
 func TestRule04IdleBeforeTheDeadline(t *testing.T) {
 	w := newScripted(t, withTTL(1000))
 	w.event(1000, `put a 1`)
@@ -371,7 +372,7 @@ func TestRule04IdleBeforeTheDeadline(t *testing.T) {
 	}
 }
 
-// Deferred events that can run are not cleared, but run.
+// Deferred events that can run are not cleared. They run.
 func TestRule04IdleRunsWhatIsDeferred(t *testing.T) {
 	w := newScripted(t, withTTL(1000))
 	w.event(1000, `put a 1; suspend 1000 | done`)
@@ -413,7 +414,7 @@ func TestRule05NoPayload(t *testing.T) {
 			w.same(stored{control: []byte{}})
 		})
 	}
-	// An event of no bytes is an event.
+	// An event without bytes is an event.
 	w := newWorld(t, run(func(_ context.Context, act *agent.Activation) (agent.Outcome, error) {
 		return agent.Done(), act.Emit(act.Trigger().Event)
 	}))
@@ -423,7 +424,7 @@ func TestRule05NoPayload(t *testing.T) {
 	w.expect("output@7 ")
 }
 
-// The truth about an effect is never thrown away while its suspension lives.
+// A result of a tool is not discarded while its suspension exists.
 func TestRule06ResultsAtAnyTime(t *testing.T) {
 	for _, status := range []pb.ToolResult_Status{
 		pb.ToolResult_STATUS_UNSPECIFIED, pb.ToolResult_OK, pb.ToolResult_ERROR, pb.ToolResult_EXPIRED, pb.ToolResult_REJECTED, 77,
@@ -463,7 +464,7 @@ func TestRule06Approvals(t *testing.T) {
 			}
 			w.expect(fmt.Sprintf("error@%d orphaned_result/approval_too_late envelope", tt.at))
 			w.same(before)
-			// Until the timer fires, another decision may come that was made in time.
+			// Until the timer fires, another decision may arrive that was made in time.
 			w.approve(tt.at, 2999, w.intents()[0].GetIntentId(), true)
 			w.expect(fmt.Sprintf(`intent@%d tool refund {"n":1}`, tt.at))
 		})
@@ -612,7 +613,7 @@ func TestRule08FailedExpiry(t *testing.T) {
 	w.expect("output@6000 denied")
 }
 
-// The reported ids are as many as intents may be open: the oldest are forgotten first.
+// MaxIntents bounds the number of reported ids. The oldest ids are dropped first.
 func TestRule08ReportedIDsAreBounded(t *testing.T) {
 	w := newScripted(t, func(r *activation.Rules) { r.MaxIntents = 2 })
 	w.event(1000, `expire 100; act a {}; suspend 5000 | expire 100; act b {}; act c {}; again 5000 | again 5000`)
@@ -642,8 +643,8 @@ func TestRule08Sleep(t *testing.T) {
 	}
 }
 
-// An agent that is resumed at the deadline, and fails, has no later deadline: the suspension
-// ends, and what waits behind it runs.
+// If an agent that is resumed at the deadline fails, it has no later deadline. So the suspension
+// ends, and the deferred events run.
 func TestRule08ResumeAtTheDeadline(t *testing.T) {
 	for script, want := range map[string]string{
 		`suspend 500 | @resume; note`:           "output@1500 timed_out seq=0 now=1500 open=0",
@@ -708,7 +709,7 @@ func TestRule12FutureCells(t *testing.T) {
 			w.same(before)
 		})
 	}
-	// In an activation it fails the bundle too, even if the agent ignores it.
+	// An error of the state fails the bundle, even if the agent ignores it.
 	w := newWorld(t, run(func(_ context.Context, act *agent.Activation) (agent.Outcome, error) {
 		_ = agent.Put(act, "a", 1)
 		return agent.Done(), nil
@@ -735,7 +736,7 @@ func TestRule14AnotherAgent(t *testing.T) {
 	w.rules.Name = "test"
 	w.result(2000, w.intents()[0], pb.ToolResult_OK, "")
 	w.expect("output@2000 resumed")
-	// At the deadline nobody can say what the snapshot means.
+	// At the deadline the suspension is dropped, because this agent cannot read the snapshot.
 	w.rules.Name = "other"
 	w.timeout()
 	w.expect("error@7000 hitl_timeout/dropped none")
@@ -774,7 +775,7 @@ func TestRule17FailureChangesNothing(t *testing.T) {
 	}
 }
 
-// Two failures at one seq are two spans.
+// Two failures with one seq are two spans.
 func TestRule17FailuresAreApart(t *testing.T) {
 	w := newScripted(t)
 	w.event(1000, "fail a")
@@ -795,7 +796,7 @@ func TestRule17FailuresAreApart(t *testing.T) {
 }
 
 func TestRule24ExactArguments(t *testing.T) {
-	// Bytes that a JSON encoder would write in another way.
+	// A JSON encoder would write these bytes in another way.
 	const args = `{"a":"<&>","amount":1e+16,"b":1.0,"é":"\u0001"}`
 	for name, tt := range map[string]struct {
 		timeouts, answer int // which of the intents is answered
@@ -822,7 +823,7 @@ func TestRule24ExactArguments(t *testing.T) {
 					t.Errorf("asked for %v", in)
 				}
 			}
-			// Channel goes out in the trace, not in the intent.
+			// The channel is in the trace and not in the intent.
 			if tt.timeouts > 0 && !slices.ContainsFunc(w.traces(), func(e *pb.TraceEvent) bool { return e.GetAttributes()["beam_agents.channel"] == "boss" }) {
 				t.Errorf("no channel in %v", w.traces())
 			}
@@ -842,7 +843,7 @@ func TestRule24ExactArguments(t *testing.T) {
 				t.Errorf("trigger %s", got)
 			}
 			w.pending(in)
-			// It was used once: no other channel approves it again.
+			// The approval was used: an answer on another channel does not approve the call again.
 			for _, other := range asked {
 				w.approve(decided, decided, other.GetIntentId(), true)
 				w.expect("error@2000 orphaned_result/unknown_intent envelope")
@@ -853,8 +854,8 @@ func TestRule24ExactArguments(t *testing.T) {
 	}
 }
 
-// An escalation keeps the question open on the first channel, too, whose intent has expired
-// at the deadline that was escalated. Another question stays expired.
+// With an escalation, the question can still be answered on the first channel, although the intent
+// there expired at the escalated deadline. Another question stays expired.
 func TestRule24OriginalAfterItsExpiry(t *testing.T) {
 	for answer, want := range map[int]string{0: "tool a {}", 1: "approval_too_late", 2: "tool a {}"} {
 		w := newScripted(t)
@@ -875,7 +876,7 @@ func TestRule24OriginalAfterItsExpiry(t *testing.T) {
 	}
 }
 
-// An escalation stands for one approval. Another one of the same call is of its own.
+// An escalation stands for one approval. Another approval for the same call is separate.
 func TestRule24TwoApprovals(t *testing.T) {
 	script := `ask a {}; ask b {}; ask a {}; suspend 5000 | @escalate boss 5000 2; note; if-approved; suspend 5000 | @escalate boss 5000 2; note; if-approved; again 5000`
 	for name, tt := range map[string]struct {
@@ -905,7 +906,7 @@ func TestRule24TwoApprovals(t *testing.T) {
 	}
 }
 
-// Whatever state says: nobody approves a call that was not shown.
+// Whatever the state contains, a decision approves only the call that was shown to the human.
 func TestRule24OnlyTheSameCall(t *testing.T) {
 	w := newScripted(t)
 	w.event(1000, `ask a {}; ask b {}; suspend 5000 | @escalate boss 5000 2; approved`)
@@ -961,7 +962,7 @@ func TestRule25DuplicateEvents(t *testing.T) {
 	w.event(1000, `id two; emit 2`)
 	w.expect("output@1000 2")
 
-	// While a key is suspended, too, and for an event that waits.
+	// This also holds while a key is suspended, and for a deferred event.
 	w.event(1000, `id three; act t {}; suspend 5000 | done`)
 	before = w.stored
 	for _, id := range []string{"one", "three"} {
@@ -1000,7 +1001,7 @@ func TestRule25Bounds(t *testing.T) {
 	if ids := w.now().GetRecentEventIds(); ids[255] != want {
 		t.Errorf("the last id is %x, want %x", ids[255], want)
 	}
-	// Without the method nothing is remembered.
+	// Without the method, no event is remembered.
 	w = newWorld(t, run(func(context.Context, *agent.Activation) (agent.Outcome, error) { return agent.Done(), nil }))
 	w.event(1, "id a;")
 	if len(w.now().GetRecentEventIds()) > 0 {
@@ -1008,7 +1009,7 @@ func TestRule25Bounds(t *testing.T) {
 	}
 }
 
-// A duplicate has no other effect: no dead letter, whatever the state of the key.
+// A duplicate has no other effect and makes no dead letter, whatever the state of the key.
 func TestRule25DuplicateComesFirst(t *testing.T) {
 	for name, change := range map[string]func(*activation.Rules){
 		"budget":   func(r *activation.Rules) { r.MaxActivationsPerHour = 1 },
@@ -1094,13 +1095,13 @@ func TestRule26SnapshotVersions(t *testing.T) {
 				return
 			}
 			w.same(before)
-			// Sent again after a roll forward.
+			// The answer is sent again after a newer build was deployed.
 			a.version, a.migrate = 9, migrate
 			env := new(pb.AgentEnvelope)
 			w.decode(w.letter().Input, env)
 			w.envelope(env)
 			w.expect(fmt.Sprintf("output@2000 old from %d", tt.stored))
-			// At the deadline the timeout policy runs as always.
+			// At the deadline the timeout policy runs as usual.
 			w.stored, a.version = before, 0
 			w.timeout()
 			w.expect("output@6000 __hitl_timeout__")
@@ -1141,7 +1142,7 @@ func TestRule27Budget(t *testing.T) {
 	if c := w.now(); c.GetHour() != 1 || c.GetActivationsInHour() != 1 {
 		t.Errorf("control %v", c)
 	}
-	// Failures cost nothing.
+	// Activations that fail do not count.
 	for range 9 {
 		w.event(hour, "fail")
 		w.expect(fmt.Sprintf("error@%d activation_error/error envelope", hour))
@@ -1151,7 +1152,7 @@ func TestRule27Budget(t *testing.T) {
 	}
 }
 
-// A late event does not open its hour again.
+// A late event does not reset the count of its hour.
 func TestRule27LateEvents(t *testing.T) {
 	w := newScripted(t, func(r *activation.Rules) { r.MaxActivationsPerHour = 2 })
 	w.event(hour, "emit 1")
@@ -1162,7 +1163,7 @@ func TestRule27LateEvents(t *testing.T) {
 	w.expect(fmt.Sprintf("output@%d 4", 2*hour))
 }
 
-// A TTL below an hour does not open the hour again.
+// A TTL below an hour does not reset the count of the hour.
 func TestRule27IdleKeepsTheCount(t *testing.T) {
 	w := newScripted(t, withTTL(1000), func(r *activation.Rules) { r.MaxActivationsPerHour = 2 })
 	w.event(hour, "put a 1; emit 1")
@@ -1215,7 +1216,7 @@ func TestRule28AnEnd(t *testing.T) {
 	}
 }
 
-// An event or an answer begins the count anew.
+// An event or an answer starts the count again.
 func TestRule28CountsInARow(t *testing.T) {
 	for name, end := range map[string]func(*world){
 		"an answer": func(w *world) { w.result(0, w.intents()[0], pb.ToolResult_OK, "") },

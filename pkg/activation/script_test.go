@@ -150,7 +150,7 @@ func statementOf(ctx context.Context, act *agent.Activation, statement string, f
 	return none, nil
 }
 
-// noteOf says what an activation was given.
+// noteOf describes the trigger of an activation.
 func noteOf(act *agent.Activation) string {
 	t := act.Trigger()
 	text := fmt.Sprintf("%v seq=%d now=%d open=%d", t.Kind, act.Seq(), act.NowMS(), len(act.Open()))

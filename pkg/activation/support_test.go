@@ -23,8 +23,7 @@ import (
 	pb "github.com/beamagents/beamagents-go/proto/beam_agents/v1"
 )
 
-// world is a runtime in memory: the state of one key as bytes, and everything that went
-// out.
+// world is a runtime in memory: the state of one key as bytes, and all effects.
 type world struct {
 	stored
 
@@ -45,7 +44,7 @@ type world struct {
 	bagReads, bagClears int
 }
 
-// defaults are the rules of the tests: those of RunAgent.
+// defaults returns the rules of the tests, which are those of RunAgent.
 func defaults(a agent.Agent) *activation.Rules {
 	return &activation.Rules{
 		Name: "test", Agent: a,
@@ -75,7 +74,7 @@ func (b *bag) Events() ([]*runtimepb.DeferredEvent, error) {
 func (b *bag) Add(e *runtimepb.DeferredEvent) error { b.events = append(b.events, e); return nil }
 func (b *bag) Clear()                               { b.w.bagClears++; b.events = nil }
 
-// step runs one step on the stored state, and stores what it leaves.
+// step runs one step on the stored state, and stores the new state.
 func (w *world) step(run func(*activation.Rules, *activation.Key) (activation.Step, error)) activation.Step {
 	w.t.Helper()
 	step, err := w.try(run)
@@ -112,7 +111,7 @@ func (w *world) try(run func(*activation.Rules, *activation.Key) (activation.Ste
 	return step, nil
 }
 
-// bytesOf is everything that a step leaves, as text.
+// bytesOf returns everything that a step has changed or emitted, as text.
 func (w *world) bytesOf(step activation.Step) string {
 	w.t.Helper()
 	var b strings.Builder
@@ -138,7 +137,7 @@ func (w *world) bytesOf(step activation.Step) string {
 	return b.String()
 }
 
-// openKey is a key whose state was read, as a bundle keeps it.
+// openKey is a key with decoded state, as in a bundle.
 type openKey struct {
 	activation.Key
 
@@ -211,7 +210,7 @@ func call(ctx context.Context, limit time.Duration, f func(context.Context)) *ac
 	}
 }
 
-// encodeKey is the state that a key would leave.
+// encodeKey returns the state that a key would store.
 func (w *world) encodeKey(k *openKey) stored {
 	w.t.Helper()
 	next := stored{control: w.encode(k.Control), memory: w.memory, cache: w.cache}
@@ -233,7 +232,7 @@ func (w *world) encodeKey(k *openKey) stored {
 	return next
 }
 
-// once runs a step and returns what it leaves.
+// once runs a step and returns the new state and the effects.
 func (w *world) once(run func(*activation.Rules, *activation.Key) (activation.Step, error)) (activation.Step, stored, error) {
 	w.t.Helper()
 	k := w.live
@@ -284,7 +283,7 @@ func (w *world) memoryBlob() *pb.MemoryBlob {
 	return blob
 }
 
-// now is the control as it is stored, or will be by the bundle.
+// now returns the control message as it is stored, or as the bundle will store it.
 func (w *world) now() *runtimepb.KeyControl {
 	if w.live != nil {
 		return proto.CloneOf(w.live.Control)
@@ -338,7 +337,7 @@ func (w *world) drain() activation.Step {
 	return w.step((*activation.Rules).Drain)
 }
 
-// say is what a step has left, a line each, without traces.
+// say returns the effects of a step without traces, one on each line.
 func say(step activation.Step) (lines []string) {
 	for _, e := range step.Effects {
 		switch {
@@ -360,7 +359,7 @@ func say(step activation.Step) (lines []string) {
 	return lines
 }
 
-// expect compares what the last step has left.
+// expect compares the effects of the last step.
 func (w *world) expect(want ...string) {
 	w.t.Helper()
 	if got := say(w.last); !slices.Equal(got, want) {
@@ -368,7 +367,7 @@ func (w *world) expect(want ...string) {
 	}
 }
 
-// letter is the one dead letter of the last step.
+// letter returns the only dead letter of the last step.
 func (w *world) letter() deadletter.Letter {
 	w.t.Helper()
 	var letters []deadletter.Letter
@@ -387,7 +386,7 @@ func (w *world) letter() deadletter.Letter {
 	return letters[0]
 }
 
-// intents are those that have gone out so far.
+// intents returns the intents that were emitted so far.
 func (w *world) intents() (all []*pb.ToolIntent) {
 	for _, e := range w.effects {
 		if e.Intent != nil {
@@ -419,7 +418,7 @@ func run(f func(ctx context.Context, act *agent.Activation) (agent.Outcome, erro
 	return &agentFunc{f}
 }
 
-// pending compares what the suspension waits for, in control and continuation.
+// pending compares the open intents in control and in the continuation.
 func (w *world) pending(want ...*pb.ToolIntent) {
 	w.t.Helper()
 	var ids []string

@@ -16,8 +16,8 @@ import (
 	pb "github.com/beamagents/beamagents-go/proto/beam_agents/v1"
 )
 
-// traceTree checks the trace events of a history: a span has one START and one END, or is
-// of one other event, and its parent was emitted in the same trace, by then.
+// traceTree checks the trace events of a history. A span has one START and one END, or one event of
+// another type. The parent of a span was emitted earlier in the same trace.
 type traceTree struct {
 	t     *testing.T
 	spans map[string]map[pb.TraceEvent_EventType]*pb.TraceEvent // by trace and span
@@ -27,8 +27,8 @@ func newTraceTree(t *testing.T) *traceTree {
 	return &traceTree{t, map[string]map[pb.TraceEvent_EventType]*pb.TraceEvent{}}
 }
 
-// add takes the events of a step. The same failure of the same input at the same seq has
-// the same span, as if it had been delivered twice.
+// add takes the events of a step. If the same input fails twice with the same seq and in the same
+// way, both failures have the same span.
 func (tree *traceTree) add(events []*pb.TraceEvent) {
 	tree.t.Helper()
 	for _, e := range events {
@@ -62,8 +62,8 @@ func (tree *traceTree) add(events []*pb.TraceEvent) {
 	}
 }
 
-// Random histories of one key: the ids of spans are unique in their trace, and parents
-// exist.
+// In random histories of one key, the ids of spans are unique in their trace, and every parent
+// exists.
 func TestRule21SpansOfALongHistory(t *testing.T) {
 	scripts := []string{
 		`act t {}; suspend 100 | again 100`,
@@ -116,7 +116,7 @@ func TestRule21SpansOfALongHistory(t *testing.T) {
 	}
 }
 
-// START carries the start of the first attempt, END its own time.
+// START has the start of the first attempt, and END has its own time.
 func TestRule21Times(t *testing.T) {
 	w := newScripted(t)
 	w.event(1000, `act t {}; suspend 5000 | act u {}; suspend 5000 | done`)
@@ -148,7 +148,7 @@ func TestRule21Times(t *testing.T) {
 	}
 }
 
-// Durations are measured on demand, and are the only thing that a clock changes.
+// Durations are measured only with the option, and only they depend on a clock.
 func TestRule21Durations(t *testing.T) {
 	traces := func(measure bool, clock int64) (all string, durations int) {
 		w := newScripted(t, func(r *activation.Rules) { r.MeasureDurations = measure })
@@ -196,7 +196,7 @@ func TestRule21TraceParent(t *testing.T) {
 		if found := traceParents(t, w, want); (found == "START END") != (want != "") || found != "" && want == "" {
 			t.Errorf("%q was found in %s", parent, found)
 		}
-		// An activation that fails tells the caller's trace, too.
+		// An activation that fails has the trace of the caller, too.
 		a.run = func(context.Context, *agent.Activation) (agent.Outcome, error) { panic("boom") }
 		w = newWorld(t, a)
 		w.event(1, "e")
@@ -206,7 +206,7 @@ func TestRule21TraceParent(t *testing.T) {
 	}
 }
 
-// traceParents are the types of the events that carry a traceparent, which is want.
+// traceParents returns the types of the events whose traceparent is want.
 func traceParents(t *testing.T, w *world, want string) string {
 	t.Helper()
 	var found []string
@@ -221,8 +221,8 @@ func traceParents(t *testing.T, w *world, want string) string {
 	return strings.Join(found, " ")
 }
 
-// The traceparent that an agent passes on names the span that its activation ends with, in
-// the first attempt and in each resume.
+// The traceparent that an agent passes on names the span with which its activation ends, in the
+// first attempt and after each resume.
 func TestRule21OwnTraceParent(t *testing.T) {
 	var told []string
 	w := newWorld(t, run(func(_ context.Context, act *agent.Activation) (agent.Outcome, error) {
@@ -248,7 +248,7 @@ func TestRule21OwnTraceParent(t *testing.T) {
 	}
 }
 
-// The attributes of the agent are on the end of its activation, and cannot replace ours.
+// The attributes of the agent are on the end of its activation, and do not replace ours.
 func TestRule21Attributes(t *testing.T) {
 	w := newWorld(t, run(func(_ context.Context, act *agent.Activation) (agent.Outcome, error) {
 		return agent.Suspend(nil, time.Second), errors.Join(act.SetAttribute("a", "1"), act.SetAttribute("a", "2"), act.SetAttribute("é", ""))

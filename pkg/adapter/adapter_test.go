@@ -16,8 +16,8 @@ import (
 	pb "github.com/beamagents/beamagents-go/proto/beam_agents/v1"
 )
 
-// waiter waits for the calls of its event, and emits each answer as it comes. A call "next"
-// is followed by another one.
+// waiter waits for the calls of its event, and emits each answer when it arrives. A call "next" is
+// followed by another call.
 type waiter struct{ Foreign bool }
 
 func (*waiter) TimeoutPolicy(agent.Timeout) agent.Route { return agent.Resume() }
@@ -115,7 +115,7 @@ func TestWaiting(t *testing.T) {
 	})
 }
 
-// Time answers all calls.
+// A timeout answers all calls.
 func TestExpired(t *testing.T) {
 	r := agenttest.New(t, params(&waiter{}))
 	k := r.Key("a")
@@ -164,7 +164,7 @@ func TestText(t *testing.T) {
 	}
 }
 
-// One client serves the activations of all keys: each gets its own recorded answers.
+// One client serves the activations of all keys, and each activation gets its own recorded answers.
 type fetcher struct{ URL string }
 
 func (a *fetcher) Run(ctx context.Context, act *agent.Activation) (agent.Outcome, error) {

@@ -20,7 +20,7 @@ import (
 	pb "github.com/beamagents/beamagents-go/proto/beam_agents/v1"
 )
 
-// begin starts an activation for an event with memory of its own.
+// begin starts an activation for an event, with its own memory.
 func begin(change ...func(*agent.Start)) *agent.Activation {
 	m := memory.New(nil, 1000)
 	start := agent.Start{
@@ -79,7 +79,7 @@ func TestActStagesAnIntent(t *testing.T) {
 	}
 }
 
-// The first refusal is kept, whatever the agent does with it.
+// The first refusal is kept, even if the agent ignores it.
 func TestRefusals(t *testing.T) {
 	type bad struct{ F func() }
 	for name, tt := range map[string]struct {
@@ -268,7 +268,7 @@ func TestMemory(t *testing.T) {
 	if _, ok, _ := agent.Get[int](act, "b"); ok {
 		t.Error("b is still there")
 	}
-	// A value of another form is an error of the value.
+	// A JSON text of another form is an error of the value.
 	if v, ok, err := agent.Get[string](act, "a"); err == nil || ok || v != "" || !strings.Contains(err.Error(), `memory "a"`) {
 		t.Errorf("%q %v %v", v, ok, err)
 	}
@@ -302,7 +302,7 @@ func TestMemory(t *testing.T) {
 	}
 }
 
-// An error of the state is the runtime's, even if the agent ignores it.
+// An error of the state goes to the runtime, even if the agent ignores it.
 func TestMemoryFails(t *testing.T) {
 	broken := errors.New("broken")
 	opened := 0
@@ -319,7 +319,7 @@ func TestMemoryFails(t *testing.T) {
 	}
 }
 
-// What JSON lets pass elsewhere, and not here.
+// JSON that other decoders accept and this one refuses.
 func TestJSONIsStrict(t *testing.T) {
 	type user struct {
 		Name string `json:"name"`
@@ -356,7 +356,7 @@ func TestJSONIsStrict(t *testing.T) {
 	}
 }
 
-// hooks is a value whose encoding uses the activation.
+// hooks is a value whose encoding calls the activation.
 type hooks struct{ f func() error }
 
 func (h hooks) MarshalJSON() ([]byte, error) { return []byte("{}"), h.f() }
@@ -373,7 +373,7 @@ func TestMethodsOfValuesMayUseTheActivation(t *testing.T) {
 	}
 }
 
-// End stops calls of another goroutine at once, in whatever they are.
+// End stops the calls of another goroutine at once, whatever they are doing.
 func TestEndBesideCalls(t *testing.T) {
 	for range 50 {
 		act := begin(func(s *agent.Start) { s.MaxOutputBytes, s.MaxIntents = 1<<30, 1<<30 })
@@ -412,7 +412,7 @@ func TestEndBesideCalls(t *testing.T) {
 	}
 }
 
-// What is handed out is a copy.
+// The activation returns copies.
 func TestCopies(t *testing.T) {
 	open := []*pb.ToolIntent{{IntentId: "a"}}
 	trigger := agent.Trigger{

@@ -36,10 +36,14 @@
 // when Run returns an outcome without an error. When Run returns an error, panics, or exceeds its
 // time limit, no part of the activation takes effect, and its input becomes a dead letter.
 //
-// When an intent of a suspended agent is answered, a new activation resumes it with the snapshot
-// that the suspension kept. An intent is open until it is answered, or until the agent has been
-// told that it has expired ([Expired]). [Done] closes all open intents. New events of a suspended
-// key are deferred until the suspension ends, or refused if AgentParams.WhileSuspended is Reject.
+// [Suspend] keeps a snapshot, which is any bytes that the agent needs later, and a deadline. When
+// an intent of the suspended agent is answered, a new activation resumes the agent and gets the
+// snapshot. When the deadline passes, the suspension ends with the output [DefaultTimeoutOutput],
+// unless the method TimeoutPolicy decides otherwise. An intent is open until it is answered, or
+// until the agent has been told that it has expired ([Expired]). [Done] closes all open intents.
+// New events of a suspended key are deferred until the suspension ends, or refused if
+// AgentParams.WhileSuspended is Reject. AgentParams is the configuration of a runtime, such as
+// transforms.AgentParams.
 //
 // A human approves a tool call, not a plan. An approval is requested for a tool and its
 // arguments, and [Activation.ActApproved] stages exactly these bytes. An agent that builds the

@@ -13,7 +13,7 @@ import (
 // meeting makes two activations wait for each other.
 var meeting atomic.Pointer[sync.WaitGroup]
 
-// sociable tells whether another activation of its value runs at the same time.
+// sociable says whether another activation with the same agent value runs at the same time.
 type sociable struct{}
 
 func (*sociable) Run(_ context.Context, act *agent.Activation) (agent.Outcome, error) {
@@ -26,7 +26,7 @@ func (*sociable) Run(_ context.Context, act *agent.Activation) (agent.Outcome, e
 	return agent.Done(), act.EmitJSON("together")
 }
 
-// Each key runs at the same time as all others, and as itself.
+// Each key runs at the same time as all other keys, and at the same time as a copy of itself.
 func TestAtOnce(t *testing.T) {
 	r := New(t, AgentParams{Name: "test", Agent: new(sociable)})
 	r.recording = true
@@ -42,7 +42,7 @@ func TestAtOnce(t *testing.T) {
 	}
 }
 
-// Each disturbance cuts or fails where its name says.
+// Each disturbance ends bundles or fails where its name says.
 func TestDisturbances(t *testing.T) {
 	r := New(t, AgentParams{Name: "test", Agent: new(sociable)})
 	r.recording = true

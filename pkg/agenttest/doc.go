@@ -39,8 +39,9 @@
 //
 // A [Runtime] belongs to one goroutine.
 //
-// Everywhere runs each step about 100 times, and each step of a script of n steps about 4 n
-// times: 30 steps take less than a second, 100 steps some seconds. If the agent calls something
+// Everywhere runs each step about 100 times, or about 4 n times in a script of n steps if that is
+// more. A script of 30 steps takes less than a second, and one of 100 steps some seconds. If the
+// agent calls something
 // slow, or if its Setup is slow, replace that by a fake. A fake must always give the same answer
 // to the same call.
 //

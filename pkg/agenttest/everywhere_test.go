@@ -54,7 +54,7 @@ func failureOf(t *testing.T, test func(t testing.TB)) string {
 	return ""
 }
 
-// Each is an agent with one fault.
+// Each of these agents has one fault.
 type (
 	packageCounter   struct{}
 	fieldCounter     struct{ n int }
@@ -177,7 +177,7 @@ func TestEverywhereFinds(t *testing.T) {
 	for _, c := range []struct {
 		agent agent.Agent
 		want  string
-		steps int // at least, for the fault to show
+		steps int // the number of steps that the fault needs to show
 	}{
 		{new(packageCounter), out, 1},
 		{new(fieldCounter), out, 1},
@@ -219,7 +219,7 @@ func TestEverywhereFinds(t *testing.T) {
 	}
 }
 
-// The failure says which step, how it ran, and what differs.
+// The failure says which step differs, how it ran, and what differs.
 func TestEverywhereReads(t *testing.T) {
 	got := failureOf(t, func(t testing.TB) {
 		agenttest.Everywhere(t, agenttest.AgentParams{Name: "test", Agent: new(fieldCounter)}, func(r *agenttest.Runtime) {
@@ -236,7 +236,7 @@ func TestEverywhereReads(t *testing.T) {
 	}
 }
 
-// What a script finds itself is not hidden behind what Everywhere finds.
+// A failure of the script itself is reported before the failures that Everywhere finds.
 func TestEverywhereStopsWithTheScript(t *testing.T) {
 	got := failureOf(t, func(t testing.TB) {
 		agenttest.Everywhere(t, agenttest.AgentParams{Name: "test", Agent: new(fieldCounter)}, func(r *agenttest.Runtime) {
@@ -255,8 +255,7 @@ func TestEverywhereStopsWithTheScript(t *testing.T) {
 	}
 }
 
-// everything is an agent that uses all that there is, and has no fault. The event says what
-// to do.
+// everything is an agent that uses the whole API and has no fault. The event says what to do.
 type everything struct{ Version uint32 }
 
 func (*everything) Setup(context.Context) error { return nil }

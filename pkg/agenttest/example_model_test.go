@@ -14,8 +14,8 @@ import (
 	"github.com/beamagents/beamagents-go/pkg/agenttest"
 )
 
-// Letters has a model draft a letter and sends it when a human has approved it. It runs from
-// the top again after the answer, and has the draft from the replay cache.
+// Letters asks a model for a draft of a letter, and sends the letter when a human has approved it.
+// It starts from the beginning after the answer, and gets the draft from the replay cache.
 type Letters struct{ BaseURL string }
 
 // Run is one activation.
@@ -73,8 +73,7 @@ func tone(text string) string {
 	return "rude"
 }
 
-// The model writes another letter each time, and the one that was approved is the one that
-// is sent.
+// The model writes another letter each time. The letter that was approved is the one that is sent.
 func TestTheApprovedLetterIsSent(t *testing.T) {
 	drafts := 0
 	model := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

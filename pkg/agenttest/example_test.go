@@ -21,7 +21,7 @@ type order struct {
 
 type answer struct {
 	Status  string `json:"status"`
-	Refunds int    `json:"refunds"` // that the customer has had
+	Refunds int    `json:"refunds"` // the refunds that the customer has had
 }
 
 // Run is one activation.

@@ -10,7 +10,7 @@ import (
 	pb "github.com/beamagents/beamagents-go/proto/beam_agents/v1"
 )
 
-// A resume makes no call, and a credential is nowhere.
+// After a resume no call is made, and no output has a credential.
 func TestModelCallsReplay(t *testing.T) {
 	addr, calls := modelagent.Serve(t, nil)
 	k := agenttest.New(t, agenttest.AgentParams{Name: "models", Agent: &modelagent.Agent{Addr: addr}}).Key("k")
@@ -29,7 +29,7 @@ func TestModelCallsReplay(t *testing.T) {
 	}
 }
 
-// Wherever bundles are cut and fail, the same goes out.
+// The outputs are the same wherever bundles end and fail.
 func TestModelCallsEverywhere(t *testing.T) {
 	addr, _ := modelagent.Serve(t, nil)
 	agenttest.Everywhere(t, agenttest.AgentParams{Name: "models", Agent: &modelagent.Agent{Addr: addr}}, func(r *agenttest.Runtime) {
@@ -38,7 +38,7 @@ func TestModelCallsEverywhere(t *testing.T) {
 	})
 }
 
-// A request that differs after a resume is counted, and named in the trace.
+// A request that differs after a resume is counted, and the trace names the difference.
 func TestReplayDivergenceIsNamed(t *testing.T) {
 	addr, _ := modelagent.Serve(t, nil)
 	r := agenttest.New(t, agenttest.AgentParams{Name: "models", Agent: &modelagent.Agent{Addr: addr, Clock: " at 10:01"}})
@@ -51,7 +51,7 @@ func TestReplayDivergenceIsNamed(t *testing.T) {
 	}
 }
 
-// An activation above its tokens fails, whatever it does, and shows no credential.
+// An activation with too many tokens fails, even if it ignores the error, and shows no credential.
 func TestTokenBudgetIsADeadLetter(t *testing.T) {
 	addr, calls := modelagent.Serve(t, nil)
 	r := agenttest.New(t, agenttest.AgentParams{Name: "models", Agent: &modelagent.Agent{Addr: addr}, MaxTokens: 15})
@@ -71,7 +71,7 @@ func TestTokenBudgetIsADeadLetter(t *testing.T) {
 	}
 }
 
-// The text of a failed request has the URL, and the URL a key.
+// The error of a failed request has the URL, and the URL has a key.
 func TestErrorsShowNoCredential(t *testing.T) {
 	r := agenttest.New(t, agenttest.AgentParams{Name: "models", Agent: &modelagent.Agent{Addr: "127.0.0.1:1"}})
 	if l := r.Key("k").Event("go").DeadLetter(); strings.Contains(l.Error, modelagent.Secret) || !strings.Contains(l.Error, "key=[hidden]") {

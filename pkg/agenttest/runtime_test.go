@@ -33,7 +33,7 @@ func values(out agenttest.Result) (values []string) {
 	return values
 }
 
-// teller says what it was given, and suspends if the event says for how long.
+// teller describes its trigger, and suspends if the event says for how long.
 type teller struct{}
 
 func (*teller) Run(_ context.Context, act *agent.Activation) (agent.Outcome, error) {
@@ -112,7 +112,7 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// Timers fire in the order of their time, at their time and not before.
+// Timers fire in the order of their times, and not early.
 func TestWait(t *testing.T) {
 	r := start(t, new(teller), func(p *agenttest.AgentParams) { p.TTL = time.Hour })
 	a, b := r.Key("a"), r.Key("b")
@@ -148,7 +148,7 @@ func TestWait(t *testing.T) {
 	}
 }
 
-// sleeper never ends by itself.
+// sleeper suspends again and again.
 type sleeper struct{}
 
 func (*sleeper) Run(context.Context, *agent.Activation) (agent.Outcome, error) {
@@ -203,7 +203,7 @@ func TestDeferredEvents(t *testing.T) {
 	}
 }
 
-// An envelope has its own time, which moves no clock.
+// An envelope has its own time, and does not move the clock.
 func TestSend(t *testing.T) {
 	r := start(t, new(teller))
 	k := r.Key("k")
@@ -211,11 +211,11 @@ func TestSend(t *testing.T) {
 	at := func(d time.Duration, event string) *pb.AgentEnvelope {
 		return &pb.AgentEnvelope{EventTimeMs: agenttest.StartMS + d.Milliseconds(), Payload: &pb.AgentEnvelope_ExternalEvent{ExternalEvent: []byte(event)}}
 	}
-	// Late: its deadline has passed already.
+	// Late: its deadline has already passed.
 	if got := values(k.Send(at(0, "1m"))); !slices.Equal(got, []string{"event 1m", agent.DefaultTimeoutOutput}) {
 		t.Errorf("got %q", got)
 	}
-	// Ahead of time: its deadline is still to come.
+	// Early: its deadline has not been reached.
 	if got := values(k.Send(at(2*time.Hour, "1m"))); !slices.Equal(got, []string{"event 1m"}) {
 		t.Errorf("got %q", got)
 	}
@@ -286,7 +286,7 @@ func TestExport(t *testing.T) {
 	}
 }
 
-// unkind changes all that it can lay hands on.
+// unkind changes everything that it can reach.
 type unkind struct{}
 
 func (*unkind) EventID(event []byte) string {
@@ -367,7 +367,7 @@ func TestAnAgentThatChangesWhatItWasGiven(t *testing.T) {
 		if paid := k.Approve(escalated, "boss").Intent("pay"); paid.GetArgsJson() != `{"b":2}` {
 			t.Errorf("paid is %v", paid)
 		}
-		// What a test changes does not reach the runtime either.
+		// Changes that a test makes do not reach the runtime.
 		first.Intent("pay").Reset()
 		k.Export().GetMemory().Reset()
 		if b, _ := agenttest.Memory[[]byte](k, "bytes"); string(b) != "stored" {
@@ -411,14 +411,14 @@ func (*unprepared) Run(context.Context, *agent.Activation) (agent.Outcome, error
 	return agent.Done(), nil
 }
 
-// lossy has configuration that does not travel.
+// lossy has configuration that JSON loses.
 type lossy struct {
 	teller
 
 	limit int
 }
 
-// Failures say what is wrong, and show what there is.
+// A failure says what is wrong, and shows the effects of the step.
 func TestFailures(t *testing.T) {
 	with := func(a agent.Agent, test func(r *agenttest.Runtime)) func(testing.TB) {
 		return func(t testing.TB) { test(agenttest.New(t, agenttest.AgentParams{Name: "test", Agent: a})) }

@@ -27,8 +27,8 @@ func timersOf(k *Kit, keys ...string) (list []string) {
 	return list
 }
 
-// The SDK's adapter has one current key, that of the call which runs, or ran last. The
-// window is the provider's.
+// The SDK's adapter has one current key: that of the running call, or of the last one. The window
+// belongs to the provider.
 func TestATimerBelongsToTheCurrentKey(t *testing.T) {
 	fn := newEveryKindFn()
 	set := func(tp timers.Provider, tag string) { fn.Timer.Set(tp, beamTime(10).ToTime(), timers.WithTag(tag)) }
@@ -102,7 +102,7 @@ func TestATimerBelongsToTheCurrentKey(t *testing.T) {
 	}
 }
 
-// State belongs to its provider until the bundle ends, and then to nobody.
+// A provider can use its state until the bundle ends, and not after that.
 func TestStateBelongsToItsProvider(t *testing.T) {
 	for _, sdk := range []bool{false, true} {
 		fn := newEveryKindFn()
@@ -366,7 +366,7 @@ func TestSessions(t *testing.T) {
 	}
 }
 
-// A crash is one whatever the DoFn makes of the errors, and nothing after it has an effect.
+// A crash counts even if the DoFn ignores the errors, and nothing after it has an effect.
 func TestCrashIsFinal(t *testing.T) {
 	fn := newEveryKindFn()
 	k := newKit(t, fn)
@@ -408,7 +408,7 @@ func TestEmitOutsideABundle(t *testing.T) {
 	out.Emit(0, 1)
 }
 
-// What a bundle emits is kept with it, in order, and time.
+// What a bundle emits is kept when the bundle is kept, in order and with its time.
 func TestOutputs(t *testing.T) {
 	k := newKit(t, newEveryKindFn())
 	out := NewOutput[string](k)

@@ -44,8 +44,8 @@
 //
 // A Kit belongs to one goroutine. While a bundle is open, other goroutines may use its state.
 // They must not use timers and outputs, as in the SDK, and the race detector reports it. The
-// kit's own provider knows Value, Bag and Combining. The state of a window is kept when the
-// window has ended. The kit accepts a DoFn with two timer families, although the embedded runner
+// kit's own provider knows Value, Bag and Combining; a call for another kind of state returns an
+// error. The state of a window is kept when the window has ended. The kit accepts a DoFn with two timer families, although the embedded runner
 // hangs on one.
 //
 // The kit calls only the functions that it is given; the test supplies elements and side inputs.

@@ -112,8 +112,8 @@ func TestFire(t *testing.T) {
 	}
 }
 
-// A bundle of timers that fails leaves state and timers as they were, and those of other
-// keys, which come later, too.
+// If a bundle of timers fails, its state and timers stay as they were, and so do those of other
+// keys, which would come later.
 func TestFireFails(t *testing.T) {
 	fn := newEveryKindFn()
 	k := newKit(t, fn)
@@ -158,7 +158,7 @@ func TestFireFails(t *testing.T) {
 	}
 }
 
-// Elements and timers of one bundle: an element that moves its timer keeps it from firing.
+// Elements and timers of one bundle: an element that moves its timer prevents it from firing.
 func TestFireInABundle(t *testing.T) {
 	fn := newEveryKindFn()
 	k := newKit(t, fn)

@@ -205,14 +205,14 @@ func TestCoderRefuses(t *testing.T) {
 	}
 }
 
-// Beam takes registrations until beam.Init, so the second one happens here and every
-// test of this package runs after it.
+// Beam accepts registrations until beam.Init, so the second registration happens here. Every test
+// of this package runs after it.
 func init() {
 	coders.Register((*pb.ToolIntent)(nil), (*pb.ToolIntent)(nil))
 }
 
-// The Row coder takes a struct without the star and writes other bytes: the trap that
-// the package documents. Beam making it an error would be good news.
+// The Row coder accepts a struct without the star and writes other bytes. The package documents
+// this trap. It would be good if Beam returned an error.
 func TestWithoutPointerBeamUsesTheRowCoder(t *testing.T) {
 	c := beam.NewCoder(typex.New(reflect.TypeFor[pb.ToolResult]()))
 	if c.IsDeterministic() || strings.Contains(c.String(), "encode") {

@@ -103,8 +103,8 @@ func fullMessages(text string) []proto.Message {
 	return all
 }
 
-// The fast path must be taken, or the speed that we promise is lost silently: a
-// field above 31, or of a kind that shapes do not know, ends here.
+// The fast path must be taken, because otherwise the promised speed is lost silently. A field above
+// 31, or of a kind that shapes do not know, fails here.
 func TestFastPathIsTaken(t *testing.T) {
 	for _, m := range append(fullMessages("text"), fast...) {
 		want, err := encodeReference(m)
@@ -246,7 +246,7 @@ func views(v reflect.Value, f func(at unsafe.Pointer, length, capacity int)) {
 	}
 }
 
-// checkDecode holds decode to the reference.
+// checkDecode compares decode with the reference.
 func checkDecode(t interface {
 	Helper()
 	Fatalf(format string, args ...any)
@@ -276,7 +276,7 @@ func checkDecode(t interface {
 	}
 }
 
-// checkEncode holds encode to the reference.
+// checkEncode compares encode with the reference.
 func checkEncode(t interface {
 	Helper()
 	Fatalf(format string, args ...any)
@@ -512,7 +512,7 @@ func FuzzFastPath(f *testing.F) {
 	})
 }
 
-// A decoded message costs its own structs and lists, and nothing else.
+// A decoded message costs only its own structs and lists.
 func TestAllocations(t *testing.T) {
 	if racedetector.Enabled {
 		t.Skip("the race detector allocates")

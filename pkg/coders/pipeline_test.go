@@ -26,8 +26,8 @@ const (
 	frozenPath     = "../../golden/pipeline/coders.json"
 )
 
-// A job that runs today keeps the bytes in Payload. The other members are in it, too,
-// for people to read.
+// frozenCoder is a coder of a running job. The job keeps Payload. The other members are for people
+// to read, and Payload contains them, too.
 type frozenCoder struct {
 	Message string `json:"message"`
 	Type    string `json:"type"`

@@ -8,8 +8,12 @@
 //
 // # Behaviour
 //
+// To process an input again, repair the cause and send [Letter].Input to the topic from which it
+// came. docs/dead-letters.md shows a program that does so.
+//
 // On an errors topic, a record is the external event of an AgentEnvelope ([Wrap], [Unwrap]). So
-// an errors topic is a valid input of a pipeline.
+// an errors topic is also a valid input of a pipeline. The pipeline treats the record like any
+// other event: an agent gets the record, not the input in it.
 //
 // When such an envelope fails in turn, [Letter.Record] does not wrap the record a second time. It
 // returns the first record with Position.Redriven one higher, and with the new reason and code in
@@ -18,9 +22,9 @@
 // the input of an ordinary dead letter.
 //
 // Records are deterministic. The error text is made valid UTF-8 and cut to its first non-empty
-// line and to 4 KiB; memory addresses and no-break spaces in it are replaced. The texts of this
-// library contain neither stacks nor texts of protobuf-go, which differ from binary to binary;
-// [Explain] has its own words instead.
+// line and to 4 KiB. Memory addresses in it are replaced, and so are the no-break spaces that
+// protobuf-go puts into its texts in some binaries and not in others. The texts of this library
+// contain neither stacks nor texts of protobuf-go; [Explain] has its own words instead.
 //
 // # Limits
 //

@@ -41,8 +41,8 @@ func TestExplain(t *testing.T) {
 	}
 }
 
-// What was refused stays cheap: names are put together for the fault alone, however many
-// fields come before it.
+// Explaining an input is cheap: names are built only for the fault, however many fields come before
+// it.
 func TestExplainAllocatesForTheAnswerAlone(t *testing.T) {
 	for name, fields := range map[string][]byte{
 		"numbers":             {0x10, 1},
@@ -89,7 +89,7 @@ func TestEnvelopeKey(t *testing.T) {
 	}
 }
 
-// The cost of Explain is that of a few parses: one where nothing is unknown.
+// Explain costs as much as a few parses, and as much as one if there are no unknown fields.
 func BenchmarkExplain(b *testing.B) {
 	raw := append(bytes.Repeat([]byte{0x10, 1}, 1<<19), 0x80)
 	b.Run("unmarshal", func(b *testing.B) {
@@ -106,7 +106,7 @@ func BenchmarkExplain(b *testing.B) {
 	})
 }
 
-// Explain finds a fault exactly in what protobuf refuses.
+// Explain finds a fault exactly if protobuf refuses the input.
 func FuzzExplain(f *testing.F) {
 	messages := []proto.Message{&pb.AgentEnvelope{}, &pb.StateSnapshot{}, &pb.TraceEvent{}, &pb.ActivationErrorRecord{}}
 	f.Add(uint8(0), field(4, field(1, 'i', 0xff)...))

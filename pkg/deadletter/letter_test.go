@@ -367,7 +367,7 @@ func TestRedrivenDetail(t *testing.T) {
 	}
 }
 
-// Only our own dead letters are recognised: whatever else an event holds is an input.
+// Only our own dead letters are recognised. Any other content of an event is an input.
 func TestOtherEventsAreWrapped(t *testing.T) {
 	ours := mustRecord(t, deadletter.Letter{
 		Reason: deadletter.FunctionError, Code: deadletter.Failed, InputKind: deadletter.EnvelopeInput,
@@ -391,8 +391,8 @@ func TestOtherEventsAreWrapped(t *testing.T) {
 	}
 }
 
-// Whoever can write input can write an envelope around a record about somebody else. Such
-// an envelope stays the input of a dead letter of its own.
+// Whoever can write to the input can write an envelope with a record about another key. Such an
+// envelope stays the input of a dead letter of its own.
 func TestRecordOfAnotherKeyIsWrapped(t *testing.T) {
 	about := mustRecord(t, deadletter.Letter{
 		Reason: deadletter.BadSignature, Code: deadletter.Code(deadletter.BadSignature), EntityKey: []byte("victim"),
@@ -423,8 +423,8 @@ func TestRecordOfAnotherKeyIsWrapped(t *testing.T) {
 	}
 }
 
-// Only an envelope that was decoded is looked into: not bytes that were refused as they
-// are, and not an intent that happens to read as an envelope.
+// Only an envelope that was decoded is examined. Bytes that were refused undecoded are not
+// examined, and neither is an intent that could also be read as an envelope.
 func TestOtherInputsAreNotLookedInto(t *testing.T) {
 	_, wrapped := mustWrap(t, mustRecord(t, deadletter.Letter{Reason: deadletter.FunctionError, Code: deadletter.Failed}))
 	for _, l := range []deadletter.Letter{
@@ -607,7 +607,7 @@ func FuzzRead(f *testing.F) {
 			}
 			return
 		}
-		// A letter that can be read can be redriven, for ever.
+		// A letter that can be read can be redriven any number of times.
 		env, err := deadletter.Wrap(rec)
 		if err != nil {
 			t.Fatal(err)

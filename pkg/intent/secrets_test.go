@@ -61,7 +61,7 @@ func search(t *testing.T, where, text string) {
 	}
 }
 
-// A needle that finds nothing anywhere proves nothing.
+// A needle that is never found proves nothing.
 func TestSecretsAreFoundWhereTheyAre(t *testing.T) {
 	for name, format := range map[string]string{
 		"raw": "%s", "hex": "%x", "HEX": "%X", "decimal": "%v", "hex words": "%#v", "hex spaced": "% x",
@@ -193,7 +193,7 @@ func reaches(v reflect.Value, needle []byte) bool {
 	return walk(v)
 }
 
-// No error shows a line of a keyring, or a keyring given in place of a reference.
+// No error shows a line of a keyring, or a keyring that was given in place of a reference.
 func TestSecretsAreNotInErrors(t *testing.T) {
 	encoded := base64.StdEncoding.EncodeToString(secret)
 	path := filepath.Join(t.TempDir(), "ring")

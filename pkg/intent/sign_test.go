@@ -215,7 +215,7 @@ func addUnknown(in *beamagentspb.ToolIntent, field string) {
 	r.SetUnknown(append(slices.Clone(r.GetUnknown()), field...))
 }
 
-// A change of any field that is signed is found, also of those that come later.
+// A change of any signed field is found, also of fields that are added to the schema later.
 func TestVerifyFindsChangedFields(t *testing.T) {
 	ring := keyring(t, "k1", keyOne)
 	s := signer(t, ring, "k1")
@@ -285,7 +285,7 @@ func TestVerifyFindsFlippedBits(t *testing.T) {
 	}
 }
 
-// What is signed is the message, however it was written down.
+// The signature covers the message, however it was encoded.
 func TestVerifyOtherEncodings(t *testing.T) {
 	ring := keyring(t, "k1", keyOne)
 	in := full()
@@ -313,7 +313,7 @@ func TestVerifyOtherEncodings(t *testing.T) {
 	}
 }
 
-// Fields that this program does not know are covered by the signature it makes.
+// A signature of this program covers fields that it does not know.
 func TestSignCoversUnknownFields(t *testing.T) {
 	ring := keyring(t, "k1", keyOne)
 	s := signer(t, ring, "k1")
@@ -395,7 +395,7 @@ func TestCheckText(t *testing.T) {
 	}
 }
 
-// The signed copy has every field that the schema has, and no memory in common.
+// The signed copy has every field of the schema, and shares no memory with the original.
 func TestSignCopies(t *testing.T) {
 	in := full()
 	r := in.ProtoReflect()

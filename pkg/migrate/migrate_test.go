@@ -94,7 +94,7 @@ func TestToCurrent(t *testing.T) {
 				if err == nil || err.Error() != tc.err.Error() || got != nil {
 					t.Fatalf("%v, %v; want the error %v", got, err, tc.err)
 				}
-				// Each kind is told apart by errors.As, and says what it is about.
+				// errors.As tells the kinds of errors apart, and each text says what it is about.
 				wrapped := fmt.Errorf("cell: %w", err)
 				var future, wantFuture *FutureError
 				var gap, wantGap *GapError
@@ -258,7 +258,7 @@ func goldenFiles(t *testing.T) fstest.MapFS {
 	return files
 }
 
-// Whoever raises Current gets here what is to be done.
+// Whoever raises Current finds here what remains to be done.
 func TestCurrentVersionIsComplete(t *testing.T) {
 	for _, problem := range incomplete(Stored(), goldenFiles(t)) {
 		t.Error(problem)
@@ -293,7 +293,7 @@ func TestRaisedVersionIsIncomplete(t *testing.T) {
 	}
 }
 
-// Every message with a stamp is in the list, or it would be stored and never migrated.
+// Every message with a stamp is in the list. Otherwise it would be stored and never migrated.
 func TestEveryStampedMessageIsVersioned(t *testing.T) {
 	var listed, stamped []protoreflect.FullName
 	for _, m := range Versioned() {
@@ -315,8 +315,8 @@ func TestEveryStampedMessageIsVersioned(t *testing.T) {
 	}
 }
 
-// Blobs of every version that was ever current come to the current one; those of a newer
-// one are refused, with the version named.
+// Blobs of every version that was ever current are migrated to the current version. Blobs of a
+// newer version are refused with an error that names the version.
 func TestGoldenBlobsMigrate(t *testing.T) {
 	blobs, err := golden.Blobs()
 	if err != nil {

@@ -352,7 +352,7 @@ func (t *turn) notStored() error {
 }
 
 // start waits until a call may be made. When the activation ends, the context of the call is
-// cancelled and its slot is released, even if the agent's code goes on.
+// cancelled and its slot is released, even if the agent's code still runs.
 func (c *Calls) start(ctx context.Context, host string) (_ context.Context, done func(), err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	stopWaiting := context.AfterFunc(c.ctx, cancel)

@@ -2,8 +2,9 @@
 // resumed, a request that it has made before is answered from the replay cache of the key. When
 // it is tried again in the same process, the request is answered from memory.
 //
-// An agent uses it through agent.Activation.HTTPClient and CallModel. A runtime begins the
-// [Calls] of an activation, and commits what they have [Left].
+// An agent uses it through agent.Activation.HTTPClient and CallModel. A runtime creates the
+// [Calls] of an activation. When the activation has succeeded, it stores their result, which is a
+// [Left].
 //
 // # Behaviour
 //

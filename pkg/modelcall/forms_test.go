@@ -13,7 +13,7 @@ import (
 	"github.com/beamagents/beamagents-go/pkg/modelcall"
 )
 
-// The bytes that come back are those that the agent was given first.
+// The replayed bytes are those that the agent got the first time.
 func TestReplayedBytes(t *testing.T) {
 	for name, answer := range map[string]func(w http.ResponseWriter, r *http.Request){
 		"JSON and a line end": func(w http.ResponseWriter, _ *http.Request) {
@@ -68,7 +68,7 @@ func TestReplayedBytes(t *testing.T) {
 	}
 }
 
-// The end of a connection does not show that a body is complete.
+// The end of a connection does not show whether a body is complete.
 func TestBodyThatTheConnectionEnds(t *testing.T) {
 	b := newBench(t, func(_ int64, w http.ResponseWriter, _ *http.Request) {
 		conn, _, err := w.(http.Hijacker).Hijack()
@@ -99,7 +99,7 @@ type closed struct {
 
 func (c closed) Close() error { *c.closed = true; return nil }
 
-// A body that is too long to be recorded is passed on whole, and closed.
+// A body that is too long to be recorded is passed on completely, and closed.
 func TestLargeRequest(t *testing.T) {
 	const size = 50 << 20
 	b := newBench(t, func(n int64, w http.ResponseWriter, r *http.Request) {
@@ -127,7 +127,7 @@ func TestLargeRequest(t *testing.T) {
 	}
 }
 
-// A stream that breaks has cost what it has told.
+// The tokens that a broken stream has reported count.
 func TestTokensOfABrokenStream(t *testing.T) {
 	const started = `data: {"type":"message_start","message":{"usage":{"input_tokens":30,"output_tokens":1}}}` + "\n\n"
 	for name, tt := range map[string]struct {

@@ -34,7 +34,7 @@ func bomb(tb testing.TB) []byte {
 	return b
 }
 
-// Whatever is stored is read in the memory that it says it needs, or refused.
+// Stored bytes are read with at most the memory that they declare, or are refused.
 func FuzzOpenRecord(f *testing.F) {
 	blobs, err := golden.Blobs()
 	if err != nil {
@@ -103,7 +103,7 @@ func FuzzRecord(f *testing.F) {
 	})
 }
 
-// An end that a stream has within is the end of what came before it alone.
+// A stream that contains the event that ends it is complete up to that event.
 func FuzzCompleteStream(f *testing.F) {
 	f.Add([]byte("data: {\"object\":\"chat.completion.chunk\"}\n\ndata: [DONE]\n\n"), 20)
 	f.Add([]byte("data: {\"type\":\"message_stop\"}\r\n\r\ndata: x"), 3)

@@ -12,7 +12,7 @@ import (
 	"github.com/beamagents/beamagents-go/pkg/modelcall"
 )
 
-// What an activation has begun and not ended takes nothing from the next one.
+// A call that an activation has begun and not ended takes no slot from the next activation.
 func TestEndGivesCallsBack(t *testing.T) {
 	hangs := make(chan struct{})
 	t.Cleanup(func() { close(hangs) })
@@ -67,8 +67,8 @@ func TestEndGivesCallsBack(t *testing.T) {
 	}
 }
 
-// A model that is called with CallModel may make its request with the client of the
-// activation: its own call is not in the way, and the bound holds.
+// A model that is called with CallModel may make its request with the client of the activation. It
+// does not wait for its own call, and the bound holds.
 func TestCallWithinCall(t *testing.T) {
 	b := newBench(t, jsonAnswer)
 	b.process = modelcall.NewProcess(modelcall.Options{MaxCalls: 1, NoMemo: true})
@@ -97,13 +97,13 @@ func TestCallWithinCall(t *testing.T) {
 	if left := b.end(c); len(left.Calls) != 4 {
 		t.Errorf("left %+v", left)
 	}
-	// And the slot is back.
+	// The slot is free again.
 	if _, _, err := b.begin().Call(ctx, modelcall.Request{Model: "other"}, func(context.Context) ([]byte, error) { return nil, nil }); err != nil {
 		t.Error(err)
 	}
 }
 
-// A transport that panics leaves nothing: its retry is the first call.
+// If a transport panics, nothing is recorded, and its retry is the first call.
 func TestTransportPanics(t *testing.T) {
 	b := newBench(t, jsonAnswer)
 	panics := true
@@ -129,7 +129,7 @@ func TestTransportPanics(t *testing.T) {
 	}
 }
 
-// The methods of an agent that hang do not stop the worker.
+// Methods of an agent that hang do not stop the worker.
 func TestEndDoesNotWaitForHooks(t *testing.T) {
 	begun, hangs := make(chan struct{}), make(chan struct{})
 	defer close(hangs)

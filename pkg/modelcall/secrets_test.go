@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// Whatever form a credential has in a request, no text shows it.
+// No text shows a credential, in whatever form the request has it.
 func TestSecrets(t *testing.T) {
 	for name, tt := range map[string]struct {
 		change func(*http.Request)
@@ -70,7 +70,7 @@ func TestManySecrets(t *testing.T) {
 	}
 }
 
-// A redirect may hand out a credential, and an error shows where it leads to.
+// A redirect may contain a credential, and an error shows the address of the redirect.
 func TestSecretsOfRedirects(t *testing.T) {
 	for _, location := range []string{"http://127.0.0.1:1/?token=abcdef", "/%zz?token=abcdef", "http://me:abcdef@127.0.0.1:1/"} {
 		b := newBench(t, func(_ int64, w http.ResponseWriter, _ *http.Request) {

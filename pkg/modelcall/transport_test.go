@@ -112,8 +112,8 @@ func stream(parts ...string) func(int64, http.ResponseWriter, *http.Request) {
 	}
 }
 
-// Each kind of response is asked for by two activations of one seq: the second one finds it
-// in the cache, or must ask again.
+// Two activations of one seq ask for each kind of response. The second one finds it in the cache,
+// or must ask again.
 func TestWhatIsRecorded(t *testing.T) {
 	readAll := func(b *bench, c *modelcall.Calls) {
 		_, _ = b.ask(c, `{}`)
@@ -211,8 +211,7 @@ func TestWhatIsRecorded(t *testing.T) {
 	}
 }
 
-// The response that is replayed is the one that was recorded, and no header besides those
-// that are stored.
+// The replayed response is the recorded one, with only those headers that are stored.
 func TestReplayedResponse(t *testing.T) {
 	b := newBench(t, jsonAnswer)
 	do := func() (*http.Response, string) {
@@ -245,7 +244,7 @@ func TestReplayedResponse(t *testing.T) {
 	}
 }
 
-// What counts for a request, and what does not.
+// The parts of a request that count, and those that do not.
 func TestSameRequest(t *testing.T) {
 	set := func(name, value string) func(*http.Request) {
 		return func(r *http.Request) { r.Header.Set(name, value) }
@@ -329,8 +328,8 @@ func TestStreamIsPassedOn(t *testing.T) {
 	}
 }
 
-// Equal requests have answers of their own, a retry takes the place of what failed, and both
-// come back in order.
+// Equal requests have their own answers, a retry takes the place of the request that failed, and
+// both answers come back in order.
 func TestRepeats(t *testing.T) {
 	b := newBench(t, func(n int64, w http.ResponseWriter, r *http.Request) {
 		if n == 1 || n == 3 {
@@ -375,7 +374,7 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// Calls of several goroutines leave the same bytes in whatever order they end.
+// Calls of several goroutines leave the same bytes, in whatever order they end.
 func TestConcurrentCallsAreCommittedInOneOrder(t *testing.T) {
 	var before []byte
 	for run := range 4 {
@@ -521,7 +520,7 @@ func TestCancelledContext(t *testing.T) {
 	}
 }
 
-// Calls in flight are bounded over all activations of a process.
+// The bound of calls in flight holds for all activations of a process together.
 func TestMaxCalls(t *testing.T) {
 	var flying, most atomic.Int64
 	b := newBench(t, func(n int64, w http.ResponseWriter, r *http.Request) {
@@ -552,7 +551,7 @@ func TestMaxCalls(t *testing.T) {
 	}
 }
 
-// What a host asks for holds for all activations, and for no other host.
+// The pause that a host asks for holds for all activations, and not for other hosts.
 func TestRetryAfter(t *testing.T) {
 	const pause = 300 * time.Millisecond
 	for name, tt := range map[string]struct {
@@ -604,7 +603,8 @@ func TestRetryAfter(t *testing.T) {
 	}
 }
 
-// The next try of an activation that left nothing repeats no call, if it is of the same job.
+// If a try of an activation has stored nothing, the next try repeats no call, as long as it belongs
+// to the same job.
 func TestMemo(t *testing.T) {
 	for name, tt := range map[string]struct {
 		options modelcall.Options
@@ -630,7 +630,7 @@ func TestMemo(t *testing.T) {
 			if err != nil || b.calls.Load() != tt.calls || (text == again) != (tt.calls == 1) {
 				t.Errorf("%q, then %q, %d calls, %v", text, again, b.calls.Load(), err)
 			}
-			// It is the call that was made, not a hit: what goes out is the same.
+			// It is the call that was made and not a hit, so the outputs are the same.
 			two := second.End()
 			if len(one.Calls) != 1 || len(two.Calls) != 1 || two.Calls[0].Hit || two.Calls[0].Key != one.Calls[0].Key {
 				t.Errorf("left %+v, then %+v", one, two)
@@ -673,7 +673,7 @@ func TestMemoIsBounded(t *testing.T) {
 	}
 }
 
-// A hook sees what is stored. If it fails, nothing is lost.
+// A hook gets what is stored. If it fails, the agent still gets the response.
 func TestHooks(t *testing.T) {
 	xor := func(b []byte) ([]byte, error) {
 		for i := range b {
@@ -718,7 +718,7 @@ func TestHooks(t *testing.T) {
 	}
 }
 
-// A response of which only the digest fits is asked for again and compared.
+// If only the digest of a response fits, the call is made again and its response is compared.
 func TestDigestOnly(t *testing.T) {
 	b := newBench(t, func(n int64, w http.ResponseWriter, _ *http.Request) {
 		body := make([]byte, 200_000)
@@ -787,7 +787,7 @@ func TestTokenBudget(t *testing.T) {
 	}
 }
 
-// Requests that differ from what was recorded in their place are named.
+// Requests that differ from the recorded requests in their place are reported.
 func TestDivergence(t *testing.T) {
 	for name, tt := range map[string]struct {
 		first, second []string

@@ -40,8 +40,8 @@ type writtenCell struct {
 	Values []string `json:"values"`
 }
 
-// TestWriteCells is run by a later build, in a process of its own, to get the state of
-// this one; and by make freeze.
+// A later build runs TestWriteCells in a process of its own, to get the state of this build. So
+// does make freeze.
 func TestWriteCells(t *testing.T) {
 	dir := *writeCells
 	if dir == "" {
@@ -248,7 +248,7 @@ func firstError(errs ...error) error {
 	return nil
 }
 
-// A cell that cannot be read any more, or not as what it was, must not go by.
+// The check fails if a cell cannot be read any more, or is read with another value.
 func TestReadCellsCanFail(t *testing.T) {
 	for _, c := range stateOfThisBuild(t) {
 		if err := readCell(t, c); err != nil {
@@ -269,9 +269,9 @@ func TestReadCellsCanFail(t *testing.T) {
 	}
 }
 
-// What each release stored is read by this build.
+// This build reads what each release has stored.
 func TestCellsOfReleases(t *testing.T) { cellWriter.Frozen(t, readCells) }
 
-// Older builds, made from the repository, hand their state to this one: each release whose
-// tag is there, and the last commit that is not the one under test.
+// Older builds, which are built from the repository, hand their state over to this build: each
+// release whose tag is in the repository, and the last commit that is not the one under test.
 func TestHandover(t *testing.T) { cellWriter.Built(t, readCells) }

@@ -297,8 +297,8 @@ func filled(cell string) proto.Message {
 	return &pb.LlmCacheBlob{StateSchemaVersion: 1, Entries: []*pb.LlmCacheEntry{{CacheKey: "old", Response: []byte("r"), CreatedAtMs: now}}, TotalResponseBytes: 1}
 }
 
-// What an element did not commit, or could not, is as it was, to the byte. Whatever is
-// wrong: the RPC that fails, or an error of the user's after all.
+// State that an element did not commit, or could not commit, stays the same to the byte, whatever
+// fails: an RPC, or the user's code after all RPCs.
 func TestFailedElementLeavesTheBytes(t *testing.T) {
 	bothProviders(t, func(t *testing.T, fn *allFn, k *beamtest.Kit) {
 		for _, a := range accesses() {
@@ -337,7 +337,7 @@ func TestFailedElementLeavesTheBytes(t *testing.T) {
 						t.Errorf("%s: RPC %d fails: the cell holds %x, was %x", a.id, n, got, before)
 					}
 				}
-				// The next element reads it as if nothing had been.
+				// The next element reads it as if the failed element had not been there.
 				run(t, k, func(sp beamstate.Provider) error { return a.open(fn, sp) })
 			}
 		}
@@ -363,8 +363,8 @@ func TestBytesThatAreNoMessage(t *testing.T) {
 	})
 }
 
-// A failed Open stays failed: the SDK answers a second read as if the cell were empty, and
-// a Commit would then write over what is there.
+// A failed Open fails again in the same call. The SDK answers a second read as if the cell were
+// empty, and a Commit would then overwrite the stored state.
 func TestFailedOpenIsRemembered(t *testing.T) {
 	bothProviders(t, func(t *testing.T, fn *allFn, k *beamtest.Kit) {
 		broken := []byte{3, 0x0a, 0xff, 0xff}
@@ -402,7 +402,7 @@ func TestFailedOpenIsRemembered(t *testing.T) {
 	})
 }
 
-// Nobody knows what a failed write has left, so its handle is of no use any more.
+// It is unknown what a failed write has stored, so its handle cannot be used any more.
 func TestFailedCommitIsRemembered(t *testing.T) {
 	bothProviders(t, func(t *testing.T, fn *allFn, k *beamtest.Kit) {
 		for _, a := range accesses() {
@@ -449,7 +449,7 @@ func TestFailedCommitIsRemembered(t *testing.T) {
 	})
 }
 
-// What is done to a message after its Put is looked at by Commit.
+// Commit also checks changes that were made to the message after its Put.
 func TestChangedAfterPut(t *testing.T) {
 	fn := newAllFn()
 	k := newKit(t, fn)
@@ -530,9 +530,9 @@ func TestMigratedTextIsChecked(t *testing.T) {
 	})
 }
 
-// Why a cell must not be copied: another cell of the same id reads for itself, and the SDK
-// does not say what was written since. If this fails, the SDK has been fixed, and cells
-// may be copied.
+// This is why a cell must not be copied: another cell of the same id reads for itself, and the SDK
+// does not return what was written since. If this test fails, the SDK has been fixed, and cells may
+// be copied.
 func TestTwoCellsOfOneIDLoseData(t *testing.T) {
 	bothProviders(t, func(t *testing.T, _ *allFn, k *beamtest.Kit) {
 		run(t, k, func(sp beamstate.Provider) error {
@@ -556,8 +556,8 @@ func copyOf(fn *allFn) *allFn {
 	return c
 }
 
-// A copy of a cell is refused: of one that was used, and of one that Beam made on a
-// worker, as it copies a DoFn that is passed by value.
+// A copy of a cell is refused: a copy of a used cell, and a copy of a cell that Beam made on a
+// worker, as for a DoFn that is passed by value.
 func TestCopiedCellIsRefused(t *testing.T) {
 	for name, original := range map[string]func(sp beamstate.Provider, tp timers.Provider) *allFn{
 		"used": func(sp beamstate.Provider, tp timers.Provider) *allFn {
@@ -627,9 +627,9 @@ func TestVetReportsCopies(t *testing.T) {
 	}
 }
 
-// A stored cell that is cut short, wherever, or was written by another coder, reads as
-// absent: the SDK takes an io.EOF within a value for no value, and nobody can tell the two
-// apart. The next Commit overwrites it. If this fails, the SDK has been fixed.
+// A stored cell that is cut short at any place, or was written by another coder, reads as absent,
+// because the SDK treats an io.EOF within a value as an absent value. The next Commit overwrites
+// it. If this test fails, the SDK has been fixed.
 func TestCutCellReadsAsAbsent(t *testing.T) {
 	bothProviders(t, func(t *testing.T, fn *allFn, k *beamtest.Kit) {
 		run(t, k, func(sp beamstate.Provider) error {
@@ -664,7 +664,7 @@ func TestCutCellReadsAsAbsent(t *testing.T) {
 	})
 }
 
-// Of a bag only the last event can be cut short: it is not there, and the others are.
+// Of a bag only the last event can be cut short. It is missing, and the others are read.
 func TestCutBagLosesItsLastEvent(t *testing.T) {
 	bothProviders(t, func(t *testing.T, fn *allFn, k *beamtest.Kit) {
 		add := func(arrival int64) int {
@@ -700,7 +700,7 @@ type versionedFn[M migrate.Message] struct{ Cell Versioned[M] }
 
 func (*versionedFn[M]) ProcessElement(beamstate.Provider, []byte, *pb.AgentEnvelope) {}
 
-// A Versioned cell that cannot work is refused where the pipeline is built.
+// A Versioned cell that cannot work is refused when the pipeline is built.
 func TestVersionedIsRefused(t *testing.T) {
 	for name, tc := range map[string]struct {
 		fn   any
@@ -752,7 +752,8 @@ func (p *panicky) ReadValueState(id string) (any, []beamstate.Transaction, error
 	return p.Provider.ReadValueState(id)
 }
 
-// Whoever recovers from a panic in Open gets no handle of the key before, but an error.
+// After a panic in Open was recovered, Open returns an error, and not the handle of the previous
+// key.
 func TestOpenThatPanics(t *testing.T) {
 	fn := newAllFn()
 	k := newKit(t, fn)
@@ -861,8 +862,8 @@ func TestWhatIsWrittenIsStamped(t *testing.T) {
 	})
 }
 
-// State of a newer version, from the golden corpus: nothing reads it, nothing replaces it,
-// no other cell of the element is written, and the newer build finds it as it was.
+// State of a newer version, from the golden corpus, is neither read nor replaced. No other cell of
+// the element is written, and the newer build finds the state as it was.
 func TestFutureVersion(t *testing.T) {
 	newer := migrate.New(1000)
 	bothProviders(t, func(t *testing.T, fn *allFn, k *beamtest.Kit) {
@@ -921,7 +922,7 @@ func openNewer[M migrate.Message](sp beamstate.Provider, id string, _ M, schema 
 	return m, err
 }
 
-// refuses checks that no access to a cell that holds m succeeds, nor changes anything.
+// refuses checks that every access to a cell that holds m fails and changes nothing.
 func refuses(t *testing.T, fn *allFn, k *beamtest.Kit, a access, m migrate.Message) {
 	t.Helper()
 	if err := k.SetValue("k", a.id, m); err != nil {
@@ -950,8 +951,8 @@ func refuses(t *testing.T, fn *allFn, k *beamtest.Kit, a access, m migrate.Messa
 	}
 }
 
-// A key lives through three releases, and one that goes back. Each reads what it finds and
-// writes its own form when it has something to write.
+// The state of a key is used by three releases, with one rollback. Each release reads the state,
+// and writes its own form when it has something to write.
 func TestVersions(t *testing.T) {
 	bothProviders(t, func(t *testing.T, fn *allFn, k *beamtest.Kit) {
 		touch := func(schema *migrate.Schema, change func(p *testingpb.Profile)) error {
@@ -982,7 +983,7 @@ func TestVersions(t *testing.T) {
 			t.Fatalf("version 1 reading its own: %v, %x", err, k.Bytes("k", "profile"))
 		}
 
-		// A build of version 2 that fails leaves version 1.
+		// A build of version 2 fails and so leaves version 1.
 		if err := k.Run("k", func(sp beamstate.Provider, _ timers.Provider) error {
 			h, err := fn.Profile.Open(sp, profile2)
 			if p, _ := h.Get(); err != nil || p.GetFamilyName() != "Family" || p.GetName() != "" {
@@ -993,7 +994,7 @@ func TestVersions(t *testing.T) {
 			t.Fatalf("version 2 failing: %v, %x", err, k.Bytes("k", "profile"))
 		}
 
-		// One that commits writes version 2, though nothing else changed.
+		// When it commits, it writes version 2, although nothing else changed.
 		if err := touch(profile2, nil); err != nil {
 			t.Fatal(err)
 		}
@@ -1001,7 +1002,7 @@ func TestVersions(t *testing.T) {
 		v2.ProtoReflect().SetUnknown([]byte{0xa0, 0x1f, 0x2a})
 		equal(t, v2, stored())
 
-		// Back to version 1: refused. The bytes stay.
+		// A build of version 1 refuses the state, and the bytes stay.
 		before = k.Bytes("k", "profile")
 		var future *migrate.FutureError
 		if err := touch(profile1, nil); !errors.As(err, &future) || future.Found != 2 || !bytes.Equal(k.Bytes("k", "profile"), before) {
@@ -1045,8 +1046,8 @@ func TestVersions(t *testing.T) {
 	})
 }
 
-// The golden blobs of all versions go through the cells and come out as they were: a
-// commit after a change that is taken back writes an equal value.
+// The golden blobs of all versions pass through the cells unchanged: a commit after a change that
+// is undone writes an equal value.
 func TestGoldenBlobsThroughCells(t *testing.T) {
 	for blob, id := range map[string]string{
 		"memory_blob": "memory", "memory_blob_kind_bytes": "memory", "memory_blob_newer_entry": "memory",
@@ -1363,7 +1364,7 @@ func TestStateIsPerWindow(t *testing.T) {
 	})
 }
 
-// Ids, types and kinds of the cells are in running jobs.
+// Running jobs know the ids, types and kinds of the cells.
 func TestCellsAreWhatBeamIsTold(t *testing.T) {
 	var cells []string
 	for _, field := range reflect.ValueOf(*newAllFn()).Fields() {

@@ -29,8 +29,8 @@ import (
 	pb "github.com/beamagents/beamagents-go/proto/beam_agents/v1"
 )
 
-// What the SDK and the embedded runner do that this package is built around. A test that
-// fails here says that there is something to make simpler.
+// These tests show behaviour of the SDK and the embedded runner for which this package has a
+// workaround. If one of them fails, the workaround may no longer be needed.
 
 func init() {
 	beam.RegisterDoFn(&slowFn{})
@@ -104,10 +104,10 @@ func (f *slowFn) ProcessElement(sp beamstate.Provider, key, value string, emit f
 	return f.Count.Write(sp, n+1)
 }
 
-// The runner asks a bundle for its progress every 100 ms or more. If there is none from
-// one time to the next it splits the bundle, in the midst of a key's elements if it comes
-// to that: they are then at work twice at once, out of order, with a state each, of which
-// one is lost. So there is KeepKeysWhole, which beam.Init calls.
+// The runner asks a bundle for its progress every 100 ms or more. If there was no progress since
+// the last time, it splits the bundle, possibly between the elements of one key. Then both parts
+// run at the same time, out of order, each with its own state, and one of the states is lost. This
+// is why beam.Init calls KeepKeysWhole.
 func TestSlowKeyIsSplit(t *testing.T) {
 	*jobopts.Experiments = ""
 	defer state.KeepKeysWhole()
@@ -145,8 +145,8 @@ func (f *waitFn) ProcessElement(sp beamstate.Provider, key, value string, emit f
 	return mem.Commit()
 }
 
-// All elements of a slow key are kept, without a line of the user's: 10 that take 300 ms
-// each leave 10. (Without whole keys they left 5.)
+// All elements of a slow key are kept, without any code of the user: 10 elements that take 300 ms
+// each leave 10 entries. (Without KeepKeysWhole they left 5.)
 func TestSlowKeyKeepsAll(t *testing.T) {
 	var list []element
 	var want []string
@@ -179,12 +179,12 @@ func (f *twoFamiliesFn) ProcessElement(_ timers.Provider, key, value string, emi
 
 func (f *twoFamiliesFn) OnTimer(timers.Provider, string, timers.Context, func(string)) {}
 
-// A DoFn with two timer families hangs, nearly always, though it sets no timer. So
-// TimerFamily is the only one.
+// A DoFn with two timer families nearly always hangs, even if it sets no timer. So TimerFamily is
+// the only family.
 func TestTwoFamiliesHang(t *testing.T) {
 	t.Parallel()
 	const control = "one family: done"
-	// Now and then Prism gets through: it hangs at one of a few tries.
+	// Sometimes Prism does not hang, so try a few times.
 	var out string
 	ended := true
 	for try := 0; try < 8 && ended; try++ {

@@ -126,8 +126,8 @@ func (st *stream) at(s int, keys ...string) {
 	}
 }
 
-// An idle key is cleared when its minute is over; a key in use is not. Keys that are left at
-// the end of the input are cleared then.
+// An idle key is cleared when its minute is over, and a key in use is not cleared. Keys that are
+// left at the end of the input are cleared then.
 func TestTTLWipesIdleKeys(t *testing.T) {
 	st := newStream(t)
 	st.at(1, "idle", "busy")
@@ -144,7 +144,7 @@ func TestTTLWipesIdleKeys(t *testing.T) {
 	)
 }
 
-// A late element does not bring the mark forward.
+// A late element does not move the mark back.
 func TestTTLAndLateElements(t *testing.T) {
 	st := newStream(t)
 	st.at(100, "k")
@@ -158,7 +158,8 @@ func TestTTLAndLateElements(t *testing.T) {
 	)
 }
 
-// The timer holds no watermark: a window of 10 s gives its result long before the minute.
+// The timer does not hold the watermark: a window of 10 s has its result long before the minute is
+// over.
 func TestTTLHoldsNoWatermark(t *testing.T) {
 	st := newStream(t)
 	st.at(1, "k")
@@ -218,8 +219,8 @@ func TestTTLInWindows(t *testing.T) {
 	)
 }
 
-// A ttl that no window outlasts is refused: its timers would find that the runner has
-// cleared the state before they came.
+// A ttl that is not shorter than every window is refused, because the runner would clear the state
+// before its timers fire.
 func TestTTLLongerThanItsWindow(t *testing.T) {
 	st := newStream(t)
 	st.at(1, "k")

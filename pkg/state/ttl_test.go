@@ -132,7 +132,7 @@ func TestIdleKeyIsWiped(t *testing.T) {
 	})
 }
 
-// The user looks at what goes, and clears it as they like.
+// The user looks at the state before it is cleared, and also clears other state.
 func TestFiredLeavesTheCellsToTheUser(t *testing.T) {
 	fn := newAllFn()
 	k := newKit(t, fn)
@@ -156,8 +156,8 @@ func TestFiredLeavesTheCellsToTheUser(t *testing.T) {
 	}
 }
 
-// Firings that mean nothing: another tag or family, a key that was cleared already, and a
-// timer that the SDK fires because it was cleared.
+// These timers have no meaning and are ignored: one with another tag or family, one for a key that
+// was cleared already, and one that the SDK fires because it was cleared.
 func TestFiredWithoutReason(t *testing.T) {
 	ours := timers.Context{Family: TimerFamily, Tag: TTLTag}
 	for name, tc := range map[string]struct {
@@ -270,7 +270,7 @@ func TestWipeOfAnEmptyBlob(t *testing.T) {
 	})
 }
 
-// A cell that must not be cleared stops all of it, before anything is cleared.
+// If one cell must not be cleared, nothing is cleared.
 func TestWipeChecksEveryCellFirst(t *testing.T) {
 	bothProviders(t, func(t *testing.T, fn *allFn, k *beamtest.Kit) {
 		mustRun(t, k, fill(fn))

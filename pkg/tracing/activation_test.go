@@ -92,8 +92,8 @@ func mapped(t *testing.T, results ...agenttest.Result) (spans []sdktrace.ReadOnl
 	return spans
 }
 
-// An activation that waits three days for an answer, by way of an escalation, is one trace:
-// what came later hangs under the first attempt, at its own time.
+// An activation that waits three days for an answer, with an escalation, is one trace. Its later
+// attempts are children of the first attempt, at their own times.
 func TestResumedActivationIsOneTrace(t *testing.T) {
 	r := agenttest.New(t, agenttest.AgentParams{Name: "caller", Agent: new(caller)})
 	k := r.Key("k")
@@ -119,7 +119,7 @@ func TestResumedActivationIsOneTrace(t *testing.T) {
 	if got := attributesOf(last)["beam_agents.activation.started_ms"].AsInt64(); got != root.StartTime().UnixMilli() {
 		t.Errorf("it says that the first began at %d", got)
 	}
-	// The intent names its own span for those who execute it.
+	// The intent names its own span for the program that executes it.
 	intended := tracing.IntentContext(approved.Intent("refund"))
 	if intended.SpanID() != spans[4].SpanContext().SpanID() || intended.TraceID() != root.SpanContext().TraceID() {
 		t.Errorf("the intent names %v, its span is %v", intended, spans[4].SpanContext())
@@ -136,7 +136,8 @@ func TestResumedActivationIsOneTrace(t *testing.T) {
 	}
 }
 
-// What a deadline ends, and what fails, has its place in the trace, and an error status.
+// A suspension that ends at a deadline, and an activation that fails, have a place in the trace and
+// an error status.
 func TestFailuresAreInTheTrace(t *testing.T) {
 	r := agenttest.New(t, agenttest.AgentParams{Name: "caller", Agent: new(caller)})
 	first := r.Key("k").Event("go")

@@ -24,11 +24,14 @@
 //	ERROR of an activation   invoke_agent {agent}                 INTERNAL
 //	another ERROR            error {error.type}                   INTERNAL
 //
-// ACTIVATION_START makes no span, because ACTIVATION_END has the same ids and all its data. The
-// span of an event of an unknown type is named after the number of the type.
+// ACTIVATION_START makes no span, because ACTIVATION_END has the same ids and all its data. An
+// event without a trace id makes no span either, and neither does an event with an id of a wrong
+// length; the [Verdict] says which it was. The span of an event of an unknown type is named after
+// the number of the type.
 //
-// A resumed activation is a span in the trace of its first attempt and a child of it, even if
-// days lie between. The span covers the time of its own attempt;
+// An activation that suspends and is resumed has one attempt for its start and one for each
+// resume. Each resumed attempt is a span of its own, a child of the first attempt in the same
+// trace, even if days lie between. The span covers the time of its own attempt;
 // beam_agents.activation.started_ms says when the first attempt began. The traceparent of a
 // caller becomes a link. [IntentContext] returns the span of an intent, for the program that
 // executes the intent.

@@ -154,7 +154,7 @@ func TestSpan(t *testing.T) {
 	}
 }
 
-// What does not have its attribute's type is left out and counted.
+// A value that does not have the type of its attribute is left out and counted.
 func TestSpanDropsMistypedValues(t *testing.T) {
 	e := &pb.TraceEvent{TraceId: traceID, SpanId: spanID, EventType: pb.TraceEvent_LLM_CALL, Attributes: map[string]string{
 		"gen_ai.usage.input_tokens": "many", "gen_ai.usage.output_tokens": "9223372036854775808", "gen_ai.request.temperature": "warm",
@@ -183,7 +183,8 @@ func TestSpanHasEachNameOnce(t *testing.T) {
 	}
 }
 
-// Contents that the table of conventions does not list, too, are exported only if asked for.
+// Content attributes are exported only on request, also those that the table of conventions does
+// not list.
 func TestContentsElsewhere(t *testing.T) {
 	for _, name := range []string{
 		string(semconv.GenAIRetrievalQueryTextKey), string(semconv.GenAIRetrievalDocumentsKey),
@@ -301,8 +302,8 @@ func TestTraceParentIsALink(t *testing.T) {
 	}
 }
 
-// A span is a function of its event: the same event is the same span, and its attributes
-// are in the order of their names, each once.
+// A span depends only on its event: the same event gives the same span, with each attribute once,
+// in the order of the names.
 func TestSpanIsAFunction(t *testing.T) {
 	names := []string{"a", "b", "error.type", "gen_ai.operation.name", "gen_ai.tool.name", "beam_agents.tool_name", "beam_agents.seq", "gen_ai.response.finish_reasons", "beam_agents.duration_ms"}
 	rapid.Check(t, func(t *rapid.T) {

@@ -15,8 +15,8 @@ import (
 	pb "github.com/beamagents/beamagents-go/proto/beam_agents/v1"
 )
 
-// What an author sees in a test is what RunAgent does: for each key the same outputs,
-// intents, traces, dead letters and snapshots, to the byte and in the same order.
+// For each key, agenttest and RunAgent have the same outputs, intents, traces, dead letters and
+// snapshots, to the byte and in the same order.
 func TestAgenttestIsRunAgent(t *testing.T) {
 	counts := map[string]int{}
 	for seed := range uint64(60) {

@@ -227,7 +227,7 @@ func BenchmarkAgent(b *testing.B) {
 	}
 }
 
-// benchRules is a key that the rules alone keep.
+// benchRules is a key that only the rules handle.
 type benchRules struct {
 	b   *testing.B
 	key *oracleKey
@@ -249,9 +249,9 @@ func (k *benchRules) element(env *pb.AgentEnvelope) {
 	}
 }
 
-// BenchmarkAgentSlowKey: what a key with a call of 20 ms waits for its output when another
-// key of its bundle has one of 10 s. One of 1,000 events is slow; p99-ms is that of the
-// others, from the start of the bundle.
+// BenchmarkAgentSlowKey measures how long a key with a call of 20 ms waits for its output if
+// another key of its bundle has a call of 10 s. One of 1,000 events is slow. p99-ms is the time of
+// the others, from the start of the bundle.
 func BenchmarkAgentSlowKey(b *testing.B) {
 	const events = 1000
 	for _, bench := range []struct {

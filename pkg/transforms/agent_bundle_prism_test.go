@@ -19,8 +19,8 @@ func init() {
 	register.Function3x1(seenOutput)
 }
 
-// neighbourAgent emits at once. For the key "slow" it waits until the output of the other
-// key was seen downstream, or its time is up.
+// neighbourAgent emits at once. For the key "slow" it waits until the output of the other key was
+// seen downstream, or until its time limit.
 type neighbourAgent struct{}
 
 var neighbourSeen atomic.Pointer[chan struct{}]
@@ -41,7 +41,7 @@ func seenOutput(at beam.EventTime, key, value []byte) string {
 	return sayOutput(at, key, value)
 }
 
-// The output of a quick activation leaves when the slow one of its bundle has ended.
+// The output of a fast activation leaves when the slow activation of its bundle has ended.
 func TestPrismOutputsLeaveWithTheBundle(t *testing.T) {
 	neighbourSeen.Store(new(make(chan struct{})))
 	p, s := beam.NewPipelineWithRoot()

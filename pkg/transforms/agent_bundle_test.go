@@ -27,19 +27,19 @@ import (
 
 func init() { RegisterAgent[*gatedAgent]() }
 
-// gatedAgent waits at the gate in each activation that an event starts, or, with
-// AtDeadline, a deadline.
+// gatedAgent waits at the gate in each activation that an event starts or, with AtDeadline, that a
+// deadline starts.
 type gatedAgent struct{ AtDeadline bool }
 
-// gate is where the activations of gatedAgent wait. A test makes it anew.
+// gate is where the activations of gatedAgent wait. Each test makes a new gate.
 var gate struct {
 	open    chan struct{}
 	running atomic.Int64
 	made    int
 }
 
-// newGate returns a name that no agent of the process has: the host of an agent may not be
-// of another bubble.
+// newGate returns a name that no other agent of the process has, because the host of an agent must
+// not come from another synctest bubble.
 func newGate() (name string) {
 	gate.open = make(chan struct{})
 	gate.running.Store(0)
@@ -90,7 +90,7 @@ func (k *agentKit) finish() {
 	}
 }
 
-// Concurrency is of the process: two bundles of two DoFns share it.
+// Concurrency belongs to the process: two bundles of two DoFns share it.
 func TestAgentConcurrencyIsOfTheProcess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		name := newGate()
@@ -115,7 +115,7 @@ func TestAgentConcurrencyIsOfTheProcess(t *testing.T) {
 	})
 }
 
-// Deadlines of different keys that are due at once run at once.
+// Deadlines of several keys that are due at the same time run at the same time.
 func TestAgentDeadlinesRunAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		name := newGate()
@@ -143,7 +143,7 @@ func withMaxHeld(t *testing.T, n int64) {
 	t.Cleanup(func() { maxHeldBytes = old })
 }
 
-// ProcessElement and OnTimer wait while too much is held, whatever it is.
+// While the bundle holds too much, ProcessElement and OnTimer wait, whatever it holds.
 func TestAgentBundleWaits(t *testing.T) {
 	withMaxHeld(t, 64<<10)
 	big := func(key string, n int) *pb.AgentEnvelope {
@@ -208,8 +208,8 @@ func TestAgentBundleWaits(t *testing.T) {
 	}
 }
 
-// What sessions hold counts, and no more is held than it says: deferred events that were
-// read or added, steps without records, outputs, memory.
+// Everything that sessions hold is counted: deferred events that were read or added, steps without
+// records, outputs, and memory. The bundle does not hold more than it counts.
 func TestAgentBundleCounts(t *testing.T) {
 	suspend := eventFor("a", 1000, script{Then: "suspend", Timeout: 1000})
 	held := func(t *testing.T, before, bundle []*pb.AgentEnvelope) int64 {
@@ -259,8 +259,8 @@ func TestAgentBundleCounts(t *testing.T) {
 	}
 }
 
-// With HoldWatermark, wake holds the watermark at the earliest deadline whose timer is not
-// set yet, also if another session of the key has left it.
+// With HoldWatermark, wake holds the watermark at the earliest deadline whose timer is not set yet,
+// even if another session of the key has left that deadline.
 func TestAgentWakeHolds(t *testing.T) {
 	suspend, later := eventFor("a", 1000, script{Then: "suspend", Timeout: 500}), eventFor("a", 5000, script{})
 	wakeAt := func(k *agentKit) int64 {
@@ -293,7 +293,7 @@ func TestAgentWakeHolds(t *testing.T) {
 	}
 }
 
-// A step that the runner has fused with RunAgent can hand over no envelope at all.
+// A step that the runner has fused with RunAgent may pass a nil envelope.
 func TestAgentNilEnvelope(t *testing.T) {
 	eachForm(t, func(t *testing.T, concurrency int) {
 		k := newAgentKit(t, AgentParams{Concurrency: concurrency})
@@ -302,8 +302,8 @@ func TestAgentNilEnvelope(t *testing.T) {
 	})
 }
 
-// The timers hold the watermark with HoldWatermark alone: wake at the element, deadline at
-// itself.
+// Only with HoldWatermark do the timers hold the watermark: wake at the time of the element, and
+// the deadline timer at the deadline.
 func TestAgentTimersHold(t *testing.T) {
 	eachForm(t, func(t *testing.T, concurrency int) {
 		for _, hold := range []bool{false, true} {
@@ -396,7 +396,7 @@ func TestAgentCommitFails(t *testing.T) {
 	})
 }
 
-// The bundle fails at every RPC that does.
+// The bundle fails whichever RPC fails.
 func TestAgentRPCFails(t *testing.T) {
 	bundle := []*pb.AgentEnvelope{
 		eventFor("a", 1000, script{Count: "n", Then: "suspend", Timeout: 1000}), eventFor("b", 1000, script{Count: "n"}), eventFor("a", 1001, script{}),
@@ -424,7 +424,7 @@ func TestAgentRPCFails(t *testing.T) {
 	})
 }
 
-// An emitter that panics, as the SDK's do when a later step fails, ends the bundle.
+// If an emitter panics, as the SDK's emitters do when a later step fails, the bundle ends.
 func TestAgentEmitterPanics(t *testing.T) {
 	eachForm(t, func(t *testing.T, concurrency int) {
 		withMaxHeld(t, 1)
@@ -445,8 +445,7 @@ func TestAgentEmitterPanics(t *testing.T) {
 	})
 }
 
-// Nothing of a session outlives its bundle, one that failed included: no goroutine, no
-// handle, no provider.
+// No goroutine, handle or provider of a session outlives its bundle, even if the bundle fails.
 func TestAgentSessionsEndWithTheirBundle(t *testing.T) {
 	for name, end := range map[string]func(k *agentKit){
 		"finished": func(k *agentKit) {
@@ -454,7 +453,7 @@ func TestAgentSessionsEndWithTheirBundle(t *testing.T) {
 			k.finish()
 		},
 		"an element fails": func(k *agentKit) {
-			// A session fails after its call has returned: at its first RPC, if it gets a slot.
+			// A session fails after its call has returned, at its first RPC, if it gets a slot.
 			k.FailAt(1, nil)
 			if err := k.Run("z", k.element(eventFor("z", 1000, script{}))); err != nil && !errors.Is(err, beamtest.ErrInjected) {
 				k.t.Error(err) // the session may have failed before the call returns
@@ -478,7 +477,8 @@ func TestAgentSessionsEndWithTheirBundle(t *testing.T) {
 			k.FailBundle()
 		},
 		"given up": func(k *agentKit) {
-			// The runner says nothing, and starts another bundle later.
+			// The runner does not announce that it has dropped the bundle, and starts another one
+			// later.
 			k.FailBundle()
 			out := k.out()
 			k.fn.StartBundle(out.outputs, out.intents, out.traces, out.snapshots, out.errs)
@@ -532,7 +532,7 @@ type watched[T any] struct{ weak.Pointer[T] }
 
 func (w watched[T]) gone() bool { return w.Value() == nil }
 
-// The steps of a wake that brings many deferred events commit in between.
+// A wake that brings many deferred events commits between their steps.
 func TestAgentWakeCommitsInBetween(t *testing.T) {
 	withMaxHeld(t, 64<<10)
 	eachForm(t, func(t *testing.T, concurrency int) {

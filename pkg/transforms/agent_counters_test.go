@@ -18,7 +18,7 @@ import (
 	"github.com/beamagents/beamagents-go/pkg/memory"
 )
 
-// countingContext is a context in which counters count, as that of a bundle.
+// countingContext returns a context in which counters count, like the context of a bundle.
 func countingContext() context.Context {
 	return metrics.SetPTransformID(metrics.SetBundleID(context.Background(), "bundle"), "transform")
 }
@@ -32,8 +32,8 @@ func countedIn(ctx context.Context, t *testing.T) map[string]int64 {
 	return counted
 }
 
-// What the steps count, dead letters by reason, and activations that go on after their time
-// are counted when the bundle ends.
+// At the end of the bundle, the counters of the steps, the dead letters by reason, and the
+// activations that run on after their time limit are counted.
 func TestAgentCounters(t *testing.T) {
 	defer func(old chan struct{}) { release = old }(release)
 	eachForm(t, func(t *testing.T, concurrency int) {
@@ -64,8 +64,8 @@ func TestAgentCounters(t *testing.T) {
 	})
 }
 
-// A runner may clear the state of a key before its last timers. Such a timer changes
-// nothing, and is counted. wake may be set for a key without state.
+// A runner may clear the state of a key before the last timers of the key fire. Such a timer is
+// counted and changes nothing. wake may be set for a key without state.
 func TestAgentTimersWithoutState(t *testing.T) {
 	eachForm(t, func(t *testing.T, concurrency int) {
 		for tag, want := range map[string]int64{activation.DeadlineTag: 1, activation.TTLTag: 1, activation.WakeTag: 0} {
@@ -88,8 +88,8 @@ func TestAgentTimersWithoutState(t *testing.T) {
 	})
 }
 
-// Evictions from a memory are counted once, however often the session is written, and each
-// activation tells how many ran with it.
+// Evictions from a memory are counted once, however often the session is written. Each activation
+// records how many activations ran at the same time.
 func TestAgentMemoryAndFlightMetrics(t *testing.T) {
 	eachForm(t, func(t *testing.T, concurrency int) {
 		k := newAgentKit(t, AgentParams{Concurrency: concurrency})

@@ -12,9 +12,8 @@ import (
 	"github.com/beamagents/beamagents-go/pkg/beamtest"
 )
 
-// applyCrashing lets an operation happen in a worker that dies now and then, at a state
-// call, a timer call, an emit or the end of a bundle. The runner tries each bundle until it
-// has succeeded.
+// applyCrashing applies an operation in a worker that crashes now and then, at a state call, a
+// timer call, an emit or the end of a bundle. The runner retries each bundle until it succeeds.
 func (k *agentKit) applyCrashing(r *rand.Rand, op historyOp) (crashes int) {
 	k.t.Helper()
 	retry := func(bundle func() error) {
@@ -54,8 +53,8 @@ func (k *agentKit) applyCrashing(r *rand.Rand, op historyOp) (crashes int) {
 	return crashes
 }
 
-// A worker that dies anywhere, again and again, changes no byte of what goes out and of
-// what is stored.
+// If a worker crashes again and again, at any place, all outputs and all stored bytes stay the
+// same.
 func TestAgentSameWithCrashes(t *testing.T) {
 	seeds := uint64(100)
 	if racedetector.Enabled {

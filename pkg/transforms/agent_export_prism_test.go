@@ -22,8 +22,8 @@ func saySnapshot(at beam.EventTime, m *pb.StateSnapshot) string {
 	return fmt.Sprintf("snapshot@%d %s", at.Milliseconds(), messagejson.AppendReadable(nil, m.ProtoReflect()))
 }
 
-// A request for the state of a key gives a snapshot, at the time of the request, and the
-// key goes on as if nobody had asked.
+// A request for the state of a key emits a snapshot at the time of the request, and has no other
+// effect on the key.
 func TestPrismExport(t *testing.T) {
 	ask := eventFor("a", 1000, script{Put: []string{`order={"cents":5}`}, Ask: []string{"refund"}, Then: "suspend", Timeout: 5000, Next: &script{Use: true}})
 	id := intent.ID([]byte("a"), 0, 0)

@@ -21,7 +21,7 @@ func exportOf(key string, ms int64) *pb.AgentEnvelope {
 	}}
 }
 
-// exported are the snapshots that went out, encoded.
+// exported returns the emitted snapshots, encoded.
 func (k *agentKit) exported() (all []string) {
 	k.t.Helper()
 	for _, e := range k.snapshots.All() {
@@ -39,14 +39,14 @@ func encodedMessage(t *testing.T, m proto.Message) []byte {
 	return b
 }
 
-// withNewer is m with a field of a newer schema.
+// withNewer returns m with a field of a newer schema.
 func withNewer[M proto.Message](m M) M {
 	m.ProtoReflect().SetUnknown([]byte{0xa0, 0x1f, 0x2a})
 	return m
 }
 
-// An export has the blobs as they are stored: of an older version, with fields of a newer
-// schema, and with what the runtime would repair. It writes nothing and sets no timer.
+// An export contains the blobs as they are stored: of an older version, with fields of a newer
+// schema, and with faults that the runtime would repair. It writes nothing and sets no timer.
 func TestExportIsVerbatim(t *testing.T) {
 	memory := withNewer(&pb.MemoryBlob{TotalValueBytes: 99, Entries: []*pb.MemoryEntry{ // version 0, and a wrong total
 		withNewer(&pb.MemoryEntry{Key: "twice", Value: []byte("a"), LastAccessMs: 7}), {Key: "twice", Value: []byte("b")}, {},
@@ -97,8 +97,8 @@ func exports() (all []*pb.AgentEnvelope) {
 	return append(all, exportOf("a", 3000), exportOf("b", 3000), exportOf("none", 3000))
 }
 
-// An export in the midst of a bundle has what the activations before it have left, and not
-// what those after it do: it is the export that a bundle of its own would give.
+// An export in the middle of a bundle contains the effects of the activations before it, and not of
+// those after it. It is equal to the export in a bundle of its own.
 func TestExportWithinABundle(t *testing.T) {
 	eachForm(t, func(t *testing.T, concurrency int) {
 		apart := newAgentKit(t, AgentParams{Concurrency: concurrency, TTL: 1e12})
@@ -144,7 +144,7 @@ func TestExportChangesNothing(t *testing.T) {
 	})
 }
 
-// The exports of a bundle that is retried, after a crash at any step, are the same bytes.
+// If a bundle with exports is retried after a crash at any step, the exports are the same bytes.
 func TestExportOfARetriedBundle(t *testing.T) {
 	eachForm(t, func(t *testing.T, concurrency int) {
 		undisturbed := newAgentKit(t, AgentParams{Concurrency: concurrency})
@@ -173,7 +173,7 @@ func TestExportOfARetriedBundle(t *testing.T) {
 	})
 }
 
-// What is exported is a copy: an activation that comes later changes the state and not it.
+// An export is a copy: a later activation changes the state and not the export.
 func TestExportIsACopy(t *testing.T) {
 	eachForm(t, func(t *testing.T, concurrency int) {
 		k := newAgentKit(t, AgentParams{Concurrency: concurrency})
@@ -184,8 +184,8 @@ func TestExportIsACopy(t *testing.T) {
 	})
 }
 
-// An activation that fails in a bundle leaves no trace in an export that follows: neither of
-// a memory that was stored, nor of one that was stored without a version or without entries.
+// If an activation fails in a bundle, a later export does not show it: neither in a memory that was
+// stored, nor in one that was stored without a version or without entries.
 func TestExportAfterAFailure(t *testing.T) {
 	eachForm(t, func(t *testing.T, concurrency int) {
 		for name, prepare := range map[string]func(k *agentKit){

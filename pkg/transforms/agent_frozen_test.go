@@ -44,15 +44,15 @@ func writeFrozen(t *testing.T, path string, content []byte) {
 	}
 }
 
-// A frozenRunAgent is what running jobs know of RunAgent beyond the fingerprint of the
+// A frozenRunAgent is what running jobs know of RunAgent in addition to the fingerprint of the
 // pipeline: the tags of timers that are set, and the DoFn as the pipeline encoded it.
 type frozenRunAgent struct {
 	TimerTags []string          `json:"timer_tags"`
 	DoFns     []json.RawMessage `json:"do_fns"` // one for each form that the encoding has had
 }
 
-// A worker of today takes over from one of yesterday: it reads the DoFn that the pipeline
-// of the job encoded then, with each parameter, and knows the timers that are set.
+// A current worker continues the job of an older build. It reads the DoFn as that build encoded it,
+// with each parameter, and knows the timers that are set.
 func TestRunAgentIsFrozen(t *testing.T) {
 	const path = "../../golden/pipeline/runagent.json"
 	params := AgentParams{ // each differs from its default, and from the others
@@ -154,7 +154,7 @@ func TestRunAgentIsFrozen(t *testing.T) {
 	writeFrozen(t, path, append(text, '\n'))
 }
 
-// Dashboards and alerts know metrics by kind, namespace and name.
+// Dashboards and alerts identify metrics by kind, namespace and name.
 func TestMetricsAreFrozen(t *testing.T) {
 	const path = "../../golden/pipeline/metrics.txt"
 	metrics := []fmt.Stringer{

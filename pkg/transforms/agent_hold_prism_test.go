@@ -34,11 +34,11 @@ func sayWindow(w beam.Window, _ string, values func(*string) bool) string {
 	return fmt.Sprintf("until %d: %s", w.MaxTimestamp().Milliseconds()+1, strings.Join(all, ", "))
 }
 
-// What a windowed consumer sees of a timeout when the watermark passes the deadline in one
-// leap. Prism fires the timers that are due, also those that were only set in the leap,
-// before it lets the watermark pass: neither choice is late there. On a runner that does
-// not, such as Flink, only HoldWatermark has the timeout in time; TestAgentWakeHolds shows
-// for what each timer asks.
+// This is what a windowed consumer gets of a timeout when the watermark passes the deadline in one
+// step. Prism fires all due timers, also those that are only set in this step, before it advances
+// the watermark. So the output is not late there, with or without HoldWatermark. On a runner that
+// does otherwise, such as Flink, the timeout is in time only with HoldWatermark. TestAgentWakeHolds
+// shows what each timer asks for.
 func TestPrismHoldWatermark(t *testing.T) {
 	for _, hold := range []bool{false, true} {
 		for _, leap := range []string{"before the timers are set", "after the timers are set"} {

@@ -8,7 +8,7 @@ import (
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/core/graph/mtime"
 )
 
-// holds are the timers of a key that hold the watermark, and where.
+// holds returns the timers of a key that hold the watermark, with the time at which they hold it.
 func (k *agentKit) holds(key string) (all []string) {
 	for _, t := range k.Timers(key) {
 		if t.EventTime <= mtime.EndOfGlobalWindowTime { // the end of time is for a timer without an output timestamp
@@ -18,9 +18,9 @@ func (k *agentKit) holds(key string) (all []string) {
 	return all
 }
 
-// With HoldWatermark the watermark waits at the deadline of a suspension. Before the timer
-// of the deadline is set, it waits at the earliest element of the key. Without
-// HoldWatermark nothing waits.
+// With HoldWatermark, the watermark waits at the deadline of a suspension. Before the timer of the
+// deadline is set, the watermark waits at the earliest element of the key. Without HoldWatermark it
+// does not wait.
 func TestAgentHoldWatermark(t *testing.T) {
 	for _, test := range []struct {
 		hold        bool

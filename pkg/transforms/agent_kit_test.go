@@ -103,7 +103,7 @@ func (k *agentKit) out() agentOutputs {
 	}
 }
 
-// element is a call of ProcessElement.
+// element returns a call of ProcessElement.
 func (k *agentKit) element(env *pb.AgentEnvelope) beamtest.Call {
 	return func(sp beamstate.Provider, tp timers.Provider) error {
 		out := k.out()
@@ -117,7 +117,7 @@ func (k *agentKit) onTimer(t beamtest.Timer, sp beamstate.Provider, tp timers.Pr
 	return nil
 }
 
-// run makes one bundle of these envelopes.
+// run runs these envelopes in one bundle.
 func (k *agentKit) run(envelopes ...*pb.AgentEnvelope) {
 	k.t.Helper()
 	if err := k.try(envelopes...); err != nil {
@@ -138,7 +138,7 @@ func (k *agentKit) try(envelopes ...*pb.AgentEnvelope) error {
 	return k.FinishBundle()
 }
 
-// advance fires what is due at a time in ms.
+// advance fires the timers that are due at a time in ms.
 func (k *agentKit) advance(ms int64) {
 	k.t.Helper()
 	if err := k.Fire(ms, k.onTimer); err != nil {
@@ -178,7 +178,7 @@ func approvalFor(in *pb.ToolIntent, ms int64, approved bool) *pb.AgentEnvelope {
 	}}}
 }
 
-// said is what has gone out so far, without traces: outputs, intents and dead letters of
+// said returns what was emitted so far, without traces: the outputs, intents and dead letters of
 // each key, in order.
 func (k *agentKit) said() (lines []string) {
 	k.t.Helper()

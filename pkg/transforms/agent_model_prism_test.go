@@ -12,8 +12,8 @@ import (
 	pb "github.com/beamagents/beamagents-go/proto/beam_agents/v1"
 )
 
-// An activation that goes on in another bundle has the answers that it had, and asks for
-// none again.
+// An activation that continues in another bundle gets the recorded responses, and makes no call
+// again.
 func TestPrismModelCallsReplay(t *testing.T) {
 	addr, calls := modelagent.Serve(t, nil)
 	// CallModel has moved the step of the intent.

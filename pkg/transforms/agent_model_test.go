@@ -26,8 +26,8 @@ func modelEvent() *pb.AgentEnvelope {
 	}
 }
 
-// RunAgent and agenttest leave the same bytes, a resume makes no call, and no credential is
-// in anything that goes out or is stored.
+// RunAgent and agenttest leave the same bytes, a resume makes no call, and no credential is emitted
+// or stored.
 func TestModelCallsInBothRuntimes(t *testing.T) {
 	addr, calls := modelagent.Serve(t, nil)
 	params := AgentParams{Name: "models", Agent: &modelagent.Agent{Addr: addr}}
@@ -91,7 +91,7 @@ func TestModelCallsInBothRuntimes(t *testing.T) {
 	}
 }
 
-// A dead letter tells how many calls were answered, and shows no credential.
+// A dead letter has the number of answered calls, and shows no credential.
 func TestModelCallsInALetter(t *testing.T) {
 	addr, _ := modelagent.Serve(t, nil)
 	kit := newAgentKit(t, AgentParams{Name: "models-budget", Agent: &modelagent.Agent{Addr: addr}, MaxTokens: 15})
@@ -112,8 +112,8 @@ func TestModelCallsInALetter(t *testing.T) {
 	}
 }
 
-// A worker that dies at any model call, before or after its answer, changes no byte. The
-// retry in the same process repeats the call alone whose answer was lost.
+// If a worker crashes at any model call, before or after the response, all bytes stay the same. The
+// retry in the same process repeats only the call whose response was lost.
 func TestAgentDiesAtModelCalls(t *testing.T) {
 	run := func(crashAt int64, lost bool) (out records, calls int64) {
 		var kit *agentKit
@@ -168,7 +168,7 @@ func TestAgentDiesAtModelCalls(t *testing.T) {
 				t.Errorf("crash at %d, lost %v: %d calls", crashAt, lost, calls)
 			}
 			for name := range want {
-				// Traces have the name of the agent in them, which is another for each run.
+				// Traces contain the name of the agent, which differs from run to run.
 				if name != "k traces" && !slices.Equal(got[name], want[name]) {
 					t.Errorf("crash at %d, lost %v: other %s:\n%v\n%v", crashAt, lost, name, got[name], want[name])
 				}

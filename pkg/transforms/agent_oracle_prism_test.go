@@ -88,8 +88,8 @@ func recordOfEffect(e activation.Effect) string {
 	return recordOf("output", e.AtMS, e.Output)
 }
 
-// schedules runs bounded scripts of many keys through RunAgent. It returns what each key
-// left, as texts, and what the oracle cannot explain. Any runner can run it.
+// schedules runs bounded scripts of many keys through RunAgent. It returns the records of each key
+// as texts, and the records that the oracle cannot explain. Any runner can run it.
 func schedules(s beam.Scope, params AgentParams, scripts []*pb.AgentEnvelope) (left, unexplained beam.PCollection) {
 	raw := make([][]byte, len(scripts))
 	for i, env := range scripts {
@@ -105,8 +105,8 @@ func schedules(s beam.Scope, params AgentParams, scripts []*pb.AgentEnvelope) (l
 	return beam.ParDo(s, recordText, all), beam.ParDo(s, explain, beam.CoGroupByKey(s, keyed, all))
 }
 
-// explainFn looks for an order of the inputs of a key that leaves the records that it has
-// left.
+// explainFn looks for an order of the inputs of a key in which the oracle has the same records as
+// the key.
 type explainFn struct {
 	Route       string
 	MaxDeferred int
@@ -139,8 +139,8 @@ func (f *explainFn) ProcessElement(key []byte, envelopes func(**pb.AgentEnvelope
 	return nil
 }
 
-// explain takes the elements in their order, and what is due at the end after all of them.
-// Deferred events that can run may do so before the next element, or with it.
+// explain takes the elements in their order, and after all of them what is due at the end. Deferred
+// events that can run may do so before the next element, or with it.
 func (k *oracleKey) explain(inputs []*pb.AgentEnvelope, left map[string]int) error {
 	for i, env := range inputs {
 		if activation.Rest(k.Control) {
@@ -165,7 +165,7 @@ func (k *oracleKey) explain(inputs []*pb.AgentEnvelope, left map[string]int) err
 	return errors.Join(problems...)
 }
 
-// take removes what a step leaves from the records that are not explained yet.
+// take removes the records of a step from the records that are not explained yet.
 func (k *oracleKey) take(left map[string]int, step func() error) error {
 	before := len(k.effects)
 	if err := step(); err != nil {
@@ -201,9 +201,9 @@ func boundedScripts(params AgentParams, seeds []uint64) (all []*pb.AgentEnvelope
 	return all, nil
 }
 
-// On the embedded runner the result is what the oracle says, for every Concurrency, with
-// little memory and delays. It is also the same, unless more events are deferred than run
-// in one step: an answer or an export may then come before or after the rest of them.
+// On the embedded runner the result is that of the oracle, for every Concurrency, with little
+// memory and with delays. It is also the same from run to run, unless more events are deferred than
+// run in one step: then an answer or an export may come before or after the rest of them.
 func TestPrismSameForEverySchedule(t *testing.T) {
 	withMaxHeld(t, 64<<10)
 	keys := 12
@@ -241,7 +241,7 @@ func TestPrismSameForEverySchedule(t *testing.T) {
 	}
 }
 
-// The oracle finds what is wrong with the records of a key.
+// The oracle finds a fault in the records of a key.
 func TestOracleExplains(t *testing.T) {
 	params := AgentParams{Name: "test", Agent: new(scriptedAgent), TTL: 10 * time.Second}
 	scripts, err := boundedScripts(params, []uint64{7})

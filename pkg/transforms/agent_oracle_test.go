@@ -19,9 +19,9 @@ import (
 	pb "github.com/beamagents/beamagents-go/proto/beam_agents/v1"
 )
 
-// oracle says what RunAgent must leave. It knows pkg/activation, and nothing of bundles,
-// sessions and timers: the inputs of a key are taken one after the other, what is due
-// happens at its time, and state is what was left, never read or written.
+// oracle computes what RunAgent must leave. It uses pkg/activation, without bundles, sessions and
+// timers: it takes the inputs of a key one after the other, runs due timers at their time, and
+// keeps the state in memory, without writing or reading it.
 type oracle struct {
 	rules *activation.Rules
 	limit time.Duration
@@ -97,7 +97,7 @@ func (k *oracleKey) cacheBlob() *pb.LlmCacheBlob {
 	return k.cache.Blob()
 }
 
-// copied is a key that goes on without k.
+// copied returns a copy of the key that continues without k.
 func (k *oracleKey) copied() *oracleKey {
 	c := &oracleKey{rules: k.rules, limit: k.limit, waiting: slices.Clone(k.waiting), effects: slices.Clip(k.effects)}
 	c.bind(k.Entity, proto.CloneOf(k.Control))
@@ -130,8 +130,8 @@ func (k *oracleKey) element(env *pb.AgentEnvelope) error {
 	return k.step(k.rules.Envelope(&k.Key, proto.CloneOf(env)))
 }
 
-// advance lets happen what is due at a time, in the order of time: no deadline and no TTL
-// comes before an element that was there first.
+// advance runs what is due at a time, in the order of time. An element that was there first comes
+// before a deadline and a TTL.
 func (k *oracleKey) advance(ms int64) error {
 	for {
 		due, suspended := activation.Deadline(k.Control)
@@ -153,7 +153,7 @@ func (k *oracleKey) advance(ms int64) error {
 	}
 }
 
-// apply lets an operation happen.
+// apply applies an operation.
 func (o *oracle) apply(op historyOp) error {
 	var errs []error
 	for _, env := range op.bundle {
@@ -177,7 +177,7 @@ func (k *oracleKey) intents() (all []*pb.ToolIntent) {
 	return all
 }
 
-// records are what keys have left, by key and kind, in their order.
+// records are the records of keys, by key and kind, in their order.
 type records map[string][]string
 
 func (r records) add(key, kind string, atMS int64, content []byte) {
@@ -207,8 +207,8 @@ func (r records) addEffect(key string, e activation.Effect) {
 	}
 }
 
-// addState adds the cells of a key. What belongs to timers, and the stamp of the version,
-// are not the oracle's.
+// addState adds the cells of a key. It leaves out the fields that belong to timers, and the stamp
+// of the version, which the oracle does not set.
 func (r records) addState(key string, control *runtimepb.KeyControl, mem *pb.MemoryBlob, cache *pb.LlmCacheBlob, waiting []*runtimepb.DeferredEvent) {
 	control = proto.CloneOf(control)
 	control.TtlArmedMs, control.StateSchemaVersion = 0, 0
@@ -237,7 +237,7 @@ func (o *oracle) records() records {
 	return r
 }
 
-// difference is the first difference to what is wanted, "" if there is none.
+// difference returns the first difference to the wanted records, or "".
 func (r records) difference(want records) string {
 	names := slices.AppendSeq(slices.Collect(maps.Keys(r)), maps.Keys(want))
 	slices.Sort(names)

@@ -22,8 +22,7 @@ func (k *agentKit) inOneBundle(calls ...func() error) {
 	}
 }
 
-// A bundle may hold an element and a timer of a key, in either order: what comes first
-// counts.
+// A bundle may contain an element and a timer of a key, in either order. The first one counts.
 func TestAgentElementAndTimerInOneBundle(t *testing.T) {
 	eachForm(t, func(t *testing.T, concurrency int) {
 		start := func() (k *agentKit, element, timer func() error) {
@@ -48,8 +47,8 @@ func TestAgentElementAndTimerInOneBundle(t *testing.T) {
 	})
 }
 
-// Two elements of a key whose times go backwards, in one bundle and in two, and one that is
-// late for its own deadline: each suspension has the deadline that follows from its element.
+// The times of a key's elements may decrease, in one bundle and in several, and an element may be
+// late for its own deadline. Each suspension has the deadline that follows from its element.
 func TestAgentTimesGoBackwards(t *testing.T) {
 	eachForm(t, func(t *testing.T, concurrency int) {
 		suspend := script{Then: "suspend", Timeout: 3000}
@@ -72,7 +71,7 @@ func TestAgentTimesGoBackwards(t *testing.T) {
 			k.advance(60_000)
 			k.expect("a output@50000 first", "a output@5000 denied", "a output@5000 deferred")
 
-			// Its deadline has passed when it comes: the timer fires at once.
+			// Its deadline has passed when it arrives, so the timer fires at once.
 			k.run(eventFor("a", 10_000, suspend))
 			k.advance(60_000)
 			k.expect("a output@50000 first", "a output@5000 denied", "a output@5000 deferred", "a output@13000 denied")

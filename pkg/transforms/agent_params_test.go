@@ -16,7 +16,7 @@ func (*paramsAgent) Run(context.Context, *agent.Activation) (agent.Outcome, erro
 	return agent.Done(), nil
 }
 
-// AgentParams has every option that the rules have, by the same name, and hands it on.
+// AgentParams has every option of the rules under the same name, and passes it on.
 func TestAgentParamsHaveTheOptionsOfTheRules(t *testing.T) {
 	params := AgentParams{
 		Name: "test", Agent: new(paramsAgent), ActivationTimeout: time.Second, TTL: time.Minute, WhileSuspended: Reject,

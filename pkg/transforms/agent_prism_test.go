@@ -185,9 +185,9 @@ func TestPrismApprovals(t *testing.T) {
 	}
 }
 
-// Prism hands the elements and timers of a key over in the order of their times: an answer
-// whose time is ahead of the deadline waits for the timer, while the watermark is behind
-// both. The kit has the order that other runners may choose.
+// Prism delivers the elements and timers of a key in the order of their times. So an answer whose
+// time is after the deadline waits for the timer, while the watermark is before both. The kit tests
+// the order that other runners may choose.
 func TestPrismAnswerAheadOfTheDeadline(t *testing.T) {
 	first := script{Act: []string{"t"}, Then: "suspend", Timeout: 5000, Next: &script{Act: []string{"u"}, Then: "suspend", Timeout: 60_000}}
 	for _, concurrency := range []int{1, 4} {
@@ -203,8 +203,8 @@ func TestPrismAnswerAheadOfTheDeadline(t *testing.T) {
 	}
 }
 
-// Fifty deadlines at once, an idle end of a bounded input, and deferred events: nothing is
-// left at the end.
+// At the end of a bounded input, fifty deadlines fire at the same time, the deferred events run, and
+// no suspension is left.
 func TestPrismBoundedInputEndsAllSuspensions(t *testing.T) {
 	for _, concurrency := range []int{1, 16} {
 		t.Run(fmt.Sprint(concurrency), func(t *testing.T) {
@@ -228,8 +228,8 @@ func TestPrismBoundedInputEndsAllSuspensions(t *testing.T) {
 	}
 }
 
-// Each poison is first, in the middle and last of its key, and some poison is first and last
-// of the bundle. "bad text" is missing: the coder before RunAgent would refuse it.
+// Each poison is the first, the middle and the last input of its key, and some are first and last
+// in the bundle. "bad text" is missing, because the coder before RunAgent refuses it.
 func TestPrismPoison(t *testing.T) {
 	eachForm(t, func(t *testing.T, concurrency int) {
 		var envelopes, want []string

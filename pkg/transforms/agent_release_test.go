@@ -22,8 +22,7 @@ import (
 	pb "github.com/beamagents/beamagents-go/proto/beam_agents/v1"
 )
 
-// What is in the file of agentWriter, and what a script means to scriptedAgent, is known to
-// the tests of all releases, too.
+// The tests of all releases know the file of agentWriter, and what a script means to scriptedAgent.
 var agentWriter = handover.Writer{Package: "pkg/transforms", Test: "TestWriteAgents", Flag: "write-agents", Part: "agents"}
 
 var writeAgents = flag.String(agentWriter.Flag, "", "folder to write the state of RunAgent to, for a later build to resume")
@@ -33,15 +32,15 @@ const agentsFile = "agents.json"
 // storyVersion is the version of the snapshots in the stories.
 const storyVersion = 3
 
-// agentStory is a key at rest between two bundles, and what became of it. What resumes it,
-// if anything does, is first in Next.
+// agentStory is a key between two bundles, and what happened to it next. Next begins with the input
+// that resumes it, if there is one.
 type agentStory struct {
 	Name   string            `json:"name"` // of the story, and the key
 	Route  string            `json:"route,omitempty"`
 	Cells  map[string][]byte `json:"cells"` // as a runner holds them
 	Timers []storyTimer      `json:"timers"`
 	Next   []storyOp         `json:"next"`
-	// Said is what went out in Next, and Intents are the ids of the intents in it.
+	// Said has what was emitted in Next, and Intents has the ids of the intents in it.
 	Said    []string `json:"said"`
 	Intents []string `json:"intents"`
 }
@@ -65,8 +64,8 @@ const (
 	storyDay   = 24 * storyHour
 )
 
-// toldStory is what this build does with a key before it hands it over, what happens to the
-// key then, and what goes out of that.
+// toldStory says what this build does with a key before it hands the key over, what happens to the
+// key then, and what is emitted.
 type toldStory struct {
 	name, route string
 	before      func(k *agentKit, key string)
@@ -301,7 +300,7 @@ func (k *agentKit) intentIDs() (ids []string) {
 	return ids
 }
 
-// restore makes a job that has the key.
+// restore makes a job with the key.
 func (s agentStory) restore(t *testing.T, version uint32, concurrency int) (*agentKit, error) {
 	t.Helper()
 	k := storyKit(t, s.Route, version, concurrency)
@@ -333,7 +332,7 @@ func (k *agentKit) play(op storyOp) error {
 	return k.Fire(op.AdvanceMS, k.onTimer)
 }
 
-// resume plays what happened next, with the agent at a version of its snapshots.
+// resume plays what happened next, with an agent whose snapshots have the given version.
 func (s agentStory) resume(t *testing.T, version uint32, concurrency int) (*agentKit, error) {
 	t.Helper()
 	k, err := s.restore(t, version, concurrency)
@@ -345,7 +344,7 @@ func (s agentStory) resume(t *testing.T, version uint32, concurrency int) (*agen
 	return k, err
 }
 
-// resumes reports whether the key goes on from its snapshot.
+// resumes reports whether the key continues from its snapshot.
 func (s agentStory) resumes() bool {
 	return slices.ContainsFunc(s.Said, func(line string) bool { return strings.Contains(line, " payload=") })
 }
@@ -383,8 +382,8 @@ func (s agentStory) check(t *testing.T, concurrency int) error {
 	return s.checkRollBack(t, concurrency)
 }
 
-// checkRollBack answers the key with an agent that does not know its snapshot yet: the
-// answer is a dead letter, the suspension stays, and its deadline comes as always.
+// checkRollBack answers the key with an agent that does not know its snapshot yet. The answer
+// becomes a dead letter, the suspension stays, and its deadline fires as usual.
 func (s agentStory) checkRollBack(t *testing.T, concurrency int) error {
 	t.Helper()
 	if !s.resumes() || s.Route != "" {
@@ -418,8 +417,8 @@ func (s agentStory) checkRollBack(t *testing.T, concurrency int) error {
 	return nil
 }
 
-// TestWriteAgents is run by a later build, in a process of its own, to get the state of
-// this one; and by make freeze.
+// A later build runs TestWriteAgents in a process of its own, to get the state of this build. So
+// does make freeze.
 func TestWriteAgents(t *testing.T) {
 	dir := *writeAgents
 	if dir == "" {
@@ -462,7 +461,7 @@ func readAgents(t *testing.T, file string) {
 	}
 }
 
-// State that is lost, or that goes on in another way, must not go by.
+// The check fails if state is lost, or continues in another way.
 func TestReadAgentsCanFail(t *testing.T) {
 	for _, s := range storiesOfThisBuild(t) {
 		for name, fault := range map[string]func(s *agentStory){
@@ -497,9 +496,9 @@ func without(cells map[string][]byte, name string) map[string][]byte {
 	return cells
 }
 
-// What each release stored goes on in this build.
+// This build resumes what each release has stored.
 func TestAgentsOfReleases(t *testing.T) { agentWriter.Frozen(t, readAgents) }
 
-// Older builds, made from the repository, hand their keys to this one: each release whose
-// tag is there, and the last commit.
+// Older builds, which are built from the repository, hand their keys over to this build: each
+// release whose tag is in the repository, and the last commit.
 func TestAgentHandover(t *testing.T) { agentWriter.Built(t, readAgents) }

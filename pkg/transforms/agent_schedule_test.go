@@ -28,8 +28,8 @@ type historyOp struct {
 	advanceMS int64 // fires what is due, in a bundle of its own or, with one, in that
 }
 
-// makeHistory makes a random history of some keys. Answers answer intents that were
-// emitted, so it runs while it is made.
+// makeHistory makes a random history of some keys. Answers are to intents that were emitted, so the
+// history runs while it is made.
 func makeHistory(t *testing.T, seed uint64, params AgentParams, keys, ops int) history {
 	t.Helper()
 	r := rand.New(rand.NewPCG(seed, 1))
@@ -110,7 +110,7 @@ func randomScript(r *rand.Rand, depth int) script {
 	return s
 }
 
-// apply lets an operation happen.
+// apply applies an operation.
 func (k *agentKit) apply(op historyOp) {
 	k.t.Helper()
 	switch {
@@ -136,7 +136,7 @@ func (k *agentKit) apply(op historyOp) {
 	}
 }
 
-// sent is what has gone out.
+// sent returns what was emitted.
 func (k *agentKit) sent() records {
 	r := records{}
 	for _, e := range k.outputs.All() {
@@ -157,7 +157,7 @@ func (k *agentKit) sent() records {
 	return r
 }
 
-// records are what has gone out and what is stored.
+// records returns what was emitted and what is stored.
 func (k *agentKit) records() records {
 	k.t.Helper()
 	r := k.sent()
@@ -187,8 +187,8 @@ func one[M any](values []any) (m M) {
 	return m
 }
 
-// compare reports the first difference to another run of the same history: in what went
-// out, and in any byte of state.
+// compare reports the first difference to another run of the same history, in what was emitted or
+// in any byte of state.
 func (k *agentKit) compare(name string, want *agentKit) {
 	k.t.Helper()
 	if d := k.records().difference(want.records()); d != "" {
@@ -231,9 +231,9 @@ func historyParams(seed uint64) AgentParams {
 	return params
 }
 
-// What goes out for each key, in its order, and what is stored, is what the oracle says,
-// and all bytes of state are the same: for every Concurrency, under delays, with early
-// commits, and with both providers.
+// The outputs of each key, in their order, and the stored state are those of the oracle, and all
+// bytes of state are the same: for every Concurrency, under delays, with early commits, and with
+// both providers.
 func TestAgentSameForEverySchedule(t *testing.T) {
 	seeds := uint64(120)
 	if racedetector.Enabled {

@@ -67,7 +67,7 @@ func (a *scriptedAgent) TimeoutPolicy(t agent.Timeout) agent.Route {
 	return agent.Deny([]byte("denied"))
 }
 
-// release lets agents that ignore their context end.
+// release ends agents that ignore their context.
 var release = make(chan struct{})
 
 func (a *scriptedAgent) Run(ctx context.Context, act *agent.Activation) (agent.Outcome, error) {

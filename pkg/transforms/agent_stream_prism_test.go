@@ -20,7 +20,7 @@ func intentOf(key string, step uint32) *pb.ToolIntent {
 	return &pb.ToolIntent{IntentId: intent.ID([]byte(key), 0, step), EntityKey: []byte(key)}
 }
 
-// What a job sees over time, on the embedded runner: each case is a TestStream.
+// Tests of what a job does over time, on the embedded runner. Each case is a TestStream.
 func TestPrismStreams(t *testing.T) {
 	type deliver = func(ts *teststream.Config, add func(*pb.AgentEnvelope))
 	expired := proto.CloneOf(resultFor(intentOf("a", 0), 9000, ""))
@@ -40,7 +40,7 @@ func TestPrismStreams(t *testing.T) {
 			},
 			[]string{"a intent@1000 TOOL t", "a error@3000 orphaned_result/unknown_intent", "a output@6000 denied"},
 		},
-		// The intent has expired, the suspension has not: what is known about the effect counts.
+		// The intent has expired, but the suspension has not ended, so the result counts.
 		"a late truth about an effect": {
 			AgentParams{},
 			func(ts *teststream.Config, add func(*pb.AgentEnvelope)) {
@@ -181,8 +181,8 @@ func TestPrismStreams(t *testing.T) {
 	}
 }
 
-// A bounded backlog with its answers in it times out nothing, in whatever order the runner
-// reads it.
+// In a bounded backlog that contains the answers, no suspension times out, in whatever order the
+// runner reads the backlog.
 func TestPrismBacklogTimesOutNothing(t *testing.T) {
 	eachForm(t, func(t *testing.T, concurrency int) {
 		var envelopes, want []string
@@ -204,7 +204,7 @@ func TestPrismBacklogTimesOutNothing(t *testing.T) {
 	})
 }
 
-// An agent that suspends again on every timeout ends, so that a bounded job does.
+// An agent that suspends again at every timeout is ended, so that a bounded job ends.
 func TestPrismEndlessSuspensionEnds(t *testing.T) {
 	again := &script{Then: "suspend", Timeout: 1000}
 	for range 120 {

@@ -130,7 +130,7 @@ func TestRunAgentRefuses(t *testing.T) {
 	}()
 }
 
-// A key that touches no memory costs 4 RPCs in a bundle, whatever it does: control is read
+// A key that uses no memory costs 4 RPCs in a bundle, however many events it has: control is read
 // once and written once.
 func TestAgentRPCs(t *testing.T) {
 	eachForm(t, func(t *testing.T, concurrency int) {
@@ -165,13 +165,13 @@ func TestAgentRPCs(t *testing.T) {
 	})
 }
 
-// poisoned is an envelope whose activation fails, and its dead letter.
+// poisoned is an envelope whose activation fails, with its dead letter.
 type poisoned struct {
 	env  *pb.AgentEnvelope
 	want string
 }
 
-// poison are the envelopes that fail with the parameters of poisonParams.
+// poison returns the envelopes that fail with the parameters of poisonParams.
 func poison() map[string]poisoned {
 	return map[string]poisoned{
 		"fail":       {eventFor("a", 1000, script{Put: []string{"x=y"}, Act: []string{"t"}, Then: "fail"}), "activation_error/error"},
@@ -202,7 +202,7 @@ func poisonParams(concurrency int) AgentParams {
 	}
 }
 
-// One bad activation harms no other key, and no other activation of its own key.
+// A bad activation affects no other key, and no other activation of its own key.
 func TestAgentPoison(t *testing.T) {
 	eachForm(t, func(t *testing.T, concurrency int) {
 		for name, p := range poison() {
@@ -231,8 +231,8 @@ func TestAgentPoison(t *testing.T) {
 	})
 }
 
-// An agent that ignores the end of its context is left behind: its late result is
-// discarded. Above a number of those the bundle fails and names the agent and the key.
+// An agent that ignores the end of its context is abandoned: its late result is discarded. If there
+// are too many of those, the bundle fails and names the agent and the key.
 func TestAgentAbandoned(t *testing.T) {
 	defer func(old chan struct{}) { release = old }(release)
 	release = make(chan struct{})
@@ -265,7 +265,8 @@ func waitFor(t *testing.T, ok func() bool) {
 	}
 }
 
-// What fails in the state API fails the bundle, at every RPC, and the retry does all of it.
+// A failure of the state API fails the bundle, at every RPC, and the retry does the whole bundle
+// again.
 func TestAgentFailsAtEveryStep(t *testing.T) {
 	script := []*pb.AgentEnvelope{
 		eventFor("a", 1000, script{Count: "n", Act: []string{"t"}, Then: "suspend", Timeout: 5000}),
@@ -276,7 +277,7 @@ func TestAgentFailsAtEveryStep(t *testing.T) {
 		undisturbed := newAgentKit(t, AgentParams{Concurrency: concurrency, TTL: time.Minute})
 		undisturbed.run(script...)
 		undisturbed.advance(100_000)
-		want, wantState := undisturbed.said(), undisturbed.states()
+		want, wantSent, wantState := undisturbed.said(), undisturbed.sent(), undisturbed.states()
 		failures := 0
 		for n := 1; ; n++ {
 			k := newAgentKit(t, AgentParams{Concurrency: concurrency, TTL: time.Minute})
@@ -290,6 +291,10 @@ func TestAgentFailsAtEveryStep(t *testing.T) {
 			k.advance(100_000)
 			if got := k.said(); !slices.Equal(got, want) {
 				t.Errorf("crash at %d: got\n%q\nwant\n%q", n, got, want)
+			}
+			// All bytes are compared, and with them the ids of the intents.
+			if got := k.sent(); !reflect.DeepEqual(got, wantSent) {
+				t.Errorf("crash at %d: got\n%q\nwant\n%q", n, got, wantSent)
 			}
 			if got := k.states(); !reflect.DeepEqual(got, wantState) {
 				t.Errorf("crash at %d: state\n%x\nwant\n%x", n, got, wantState)
@@ -369,7 +374,7 @@ func TestAgentSetup(t *testing.T) {
 	}
 }
 
-// The TTL clears memory and keeps seq, so that a key that comes back has new ids.
+// The TTL clears memory and keeps seq, so a key that comes back gets new ids.
 func TestAgentTTL(t *testing.T) {
 	eachForm(t, func(t *testing.T, concurrency int) {
 		k := newAgentKit(t, AgentParams{Concurrency: concurrency, TTL: 10 * time.Second})
@@ -424,8 +429,8 @@ func TestAgentTTLDuringSuspension(t *testing.T) {
 	})
 }
 
-// An answer ahead of the deadline that comes before the timer ends the suspension, and the
-// old deadline does not end the one that follows: in one bundle and in two.
+// An answer with a time before the deadline that comes before the timer ends the suspension. The
+// old deadline does not end the suspension that follows, in one bundle and in two.
 func TestAgentOldDeadline(t *testing.T) {
 	eachForm(t, func(t *testing.T, concurrency int) {
 		first := script{Act: []string{"t"}, Then: "suspend", Timeout: 5000, Next: &script{Act: []string{"u"}, Then: "suspend", Timeout: 60_000, Next: &script{Emit: []string{"end"}}}}
@@ -459,7 +464,7 @@ func TestAgentOldDeadline(t *testing.T) {
 	})
 }
 
-// Nothing of a bundle outlives it.
+// No goroutine of a bundle outlives it.
 func TestAgentBundleLeavesNothing(t *testing.T) {
 	k := newAgentKit(t, AgentParams{Concurrency: 8})
 	var events []*pb.AgentEnvelope

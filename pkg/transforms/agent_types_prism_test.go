@@ -19,8 +19,8 @@ import (
 	pb "github.com/beamagents/beamagents-go/proto/beam_agents/v1"
 )
 
-// openAgent has fields of types that Beam has no schema for, and is of a type that contains
-// itself: an agent is not an element of a PCollection.
+// openAgent has fields of types for which Beam has no schema, and its type contains itself. It can
+// be an agent, because an agent is not an element of a PCollection.
 type openAgent struct {
 	Any    any
 	Labels map[string]any
@@ -49,7 +49,7 @@ func (a *openAgent) Run(_ context.Context, act *agent.Activation) (agent.Outcome
 	return agent.Done(), act.Emit(fmt.Appendf(nil, "%v %v %v %v", a.Any, a.Labels, a.Next.Any, a.After))
 }
 
-// Any struct can be an agent, if its JSON form loses nothing.
+// Every struct can be an agent, if its JSON form loses nothing.
 func TestPrismFieldsOfAgents(t *testing.T) {
 	p, s := beam.NewPipelineWithRoot()
 	agents := RunAgent(s, AgentParams{Name: "test", Agent: &openAgent{
@@ -59,8 +59,8 @@ func TestPrismFieldsOfAgents(t *testing.T) {
 	prismtest.Run(t, p)
 }
 
-// Types that are declared within functions may share a name. The worker knows the
-// registered one alone.
+// Types that are declared within functions may share a name. The worker knows only the registered
+// one.
 func TestRunAgentRefusesAnotherTypeOfTheName(t *testing.T) {
 	type lossyAgent struct{ scriptedAgent }
 	_, s := beam.NewPipelineWithRoot()

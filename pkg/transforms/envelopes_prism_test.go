@@ -315,8 +315,8 @@ func wrapped(t *testing.T, l deadletter.Letter) *pb.AgentEnvelope {
 	return env
 }
 
-// An errors topic is an input: what was wrapped is an event. One that fails again is not
-// wrapped once more, and leaves a trace of this failure.
+// An errors topic is a valid input: a wrapped record is an event. If it fails again, it is not
+// wrapped a second time, and the record says why it failed again.
 func TestParseEnvelopesRedriven(t *testing.T) {
 	env := wrapped(t, deadletter.Letter{
 		Reason: deadletter.FunctionError, Code: deadletter.Failed, Error: "boom", EntityKey: []byte("k"), EventTimeMS: -5,
@@ -341,12 +341,12 @@ func TestParseEnvelopesRedriven(t *testing.T) {
 	}, wantCounters(map[string]int64{"errors_malformed_envelope": 2}))
 }
 
-// failing is a user's function that can do nothing with dead letters.
+// failing is a user's function that cannot handle dead letters.
 func failing(context.Context, *pb.AgentEnvelope) (*pb.AgentEnvelope, error) {
 	return nil, errors.New("not an order")
 }
 
-// A MapEnvelopes that reads an errors topic leaves a trace of its own failures.
+// A MapEnvelopes that reads an errors topic records its own failures.
 func TestMapEnvelopesRedriven(t *testing.T) {
 	env := wrapped(t, deadletter.Letter{
 		Reason: deadletter.BadSignature, Code: deadletter.Code(deadletter.BadSignature), EntityKey: []byte("k"), EventTimeMS: 5,
@@ -513,17 +513,17 @@ func TestRouteOfWhatWasNeverParsed(t *testing.T) {
 	})
 }
 
-// badError panics when it is asked what is wrong.
+// badError panics in its method Error.
 type badError struct{}
 
 func (*badError) Error() string { panic("no words") }
 
-// worseError panics with itself, which the formatter of a panic asks again.
+// worseError panics with itself, so formatting the panic panics, too.
 type worseError struct{}
 
 func (worseError) Error() string { panic(worseError{}) }
 
-// exitError ends the goroutine that asks it.
+// exitError ends the goroutine that calls its method Error.
 type exitError struct{}
 
 func (exitError) Error() string {

@@ -74,7 +74,7 @@ func TestReadEnvelopesFailsWithoutFiles(t *testing.T) {
 	}
 }
 
-// countdownFn emits its texts, each ms earlier than the one before.
+// countdownFn emits its texts, each 1 ms earlier than the previous one.
 type countdownFn struct{ Texts []string }
 
 func (f *countdownFn) ProcessElement(_ []byte, emit func(beam.EventTime, string)) {
@@ -174,8 +174,7 @@ func folder(t *testing.T, dir string) map[string]string {
 	return all
 }
 
-// What is more than a worker holds to sort is sorted all the same, and leaves nothing in
-// the temporary folder.
+// More records than a worker holds in memory are sorted, too, and no temporary file is left.
 func TestWriteFolderSortsMoreThanItHolds(t *testing.T) {
 	if racedetector.Enabled {
 		t.Skip("one goroutine sorts 40 MiB: make test runs this without the race detector")
@@ -201,7 +200,7 @@ func TestWriteFolderSortsMoreThanItHolds(t *testing.T) {
 	}
 }
 
-// The folder may be on any file system. One that fails, fails the bundle.
+// The folder may be on any file system. If the file system fails, the bundle fails.
 func TestWriteFolderOnOtherFileSystems(t *testing.T) {
 	p, s := beam.NewPipelineWithRoot()
 	transforms.WriteFolder(s, "memfs://out", map[string]beam.PCollection{"a.txt": beam.Create(s, "a")})

@@ -22,8 +22,8 @@ const (
 	readableLine = `{"key":"k","event_time_ms":7,"external_event":{}}`
 )
 
-// readFile reads content as a file with that ending, and returns what comes out of it in
-// order: ok for an envelope, and the dead letters.
+// readFile reads content as a file with that ending, and returns the results in order: ok for an
+// envelope, and the dead letters.
 func readFile(t *testing.T, ext string, content io.Reader, limit int) (out []string, inputs [][]byte) {
 	t.Helper()
 	e := &envelopeFile{
@@ -178,8 +178,8 @@ func TestTheNameOfAFileSaysWhatIsInIt(t *testing.T) {
 	}
 }
 
-// A file that is nothing but one endless line or message takes no more memory than the
-// limit, and all of it comes out.
+// A file that consists of one endless line or message takes no more memory than the limit, and all
+// of it is in dead letters.
 func TestWhatAFileClaimsTakesNoMemory(t *testing.T) {
 	const limit = 1 << 10
 	size := 64 << 20

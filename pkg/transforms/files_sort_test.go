@@ -55,7 +55,7 @@ func TestRecordSorter(t *testing.T) {
 	}
 }
 
-// A disk that fails must not make a file that is merely shorter.
+// If the disk fails, the result is an error and not a shorter file.
 func TestRecordSorterFails(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir()+"/none")
 	if err := (&recordSorter{limit: 1}).add([]byte("a")); err == nil {

@@ -109,7 +109,7 @@ func TestGoldenIntentsThereAndBack(t *testing.T) {
 	var intents, encoded []string
 	for _, b := range blobs {
 		if b.Message != "beam_agents.v1.ToolIntent" || len(b.Bytes) == 0 {
-			continue // an empty message is no intent, see TestEmptyIntents
+			continue // an empty message is not an intent, see TestEmptyIntents
 		}
 		m, err := b.Value()
 		if err != nil {
@@ -194,8 +194,8 @@ func TestEncodeIntentsTooLarge(t *testing.T) {
 	}, wantCounters(map[string]int64{"intents_decoded": 1, "errors_intent_dead_letter": 1}))
 }
 
-// Nothing but an explicit approval reaches a human, and no kind of a newer schema
-// reaches anyone.
+// Only an intent of the kind APPROVAL reaches a human, and an intent of a newer kind reaches
+// nobody.
 func TestRouteIntents(t *testing.T) {
 	kind := func(number int32) *pb.ToolIntent {
 		return toolIntent(func(in *pb.ToolIntent) { in.Kind, in.Seq = pb.ToolIntent_Kind(number), int64(number) })
@@ -339,7 +339,7 @@ func TestVerifyIntents(t *testing.T) {
 	}
 }
 
-// From an agent to an effector, over a topic, and a key that is rotated on the way.
+// Intents go from an agent to an effector over a topic, and the key is rotated in the meantime.
 func TestIntentsEndToEnd(t *testing.T) {
 	signing, before, after := ringFile(t, "new", "two"), ringFile(t, "old", "one"), ringFile(t, "old", "one", "new", "two")
 	in := toolIntent(nil)
@@ -512,7 +512,7 @@ func TestIntentsWithoutEncoding(t *testing.T) {
 	}
 }
 
-// What a dead letter keeps of an intent is the intent.
+// A dead letter keeps the whole intent.
 func TestIntentLetterRoundTrip(t *testing.T) {
 	in := goldenIntent(t, "tool_intent_future_field")
 	onBothRunners(t, func(s beam.Scope) {
@@ -601,7 +601,7 @@ func TestIntentParamsPanics(t *testing.T) {
 	}
 }
 
-// A worker that cannot find its key must not go on.
+// A worker that cannot find its key must fail.
 func TestMissingKeysFailTheJob(t *testing.T) {
 	ref, folder := ringFile(t, "k1", "one"), t.TempDir()
 	blank := filepath.Join(folder, "blank")

@@ -106,7 +106,7 @@ func secretPipeline(signing, verifying transforms.SignParams) *beam.Pipeline {
 	return p
 }
 
-// failingIntent fails the bundle, which makes runners print what they have.
+// failingIntent fails the bundle, so that the runners print what they hold.
 func failingIntent(in *pb.ToolIntent) (string, error) {
 	return "", errors.New("failed on " + in.GetIntentId())
 }
@@ -148,8 +148,8 @@ func TestSecretsAreNotInTheGraph(t *testing.T) {
 	}
 }
 
-// All that both runners log at their most talkative, with jobs that fail in Setup and
-// in a bundle. It runs in a process of its own, to have all of its output.
+// This test checks everything that both runners log at their highest level, with jobs that fail in
+// Setup and in a bundle. It runs in a process of its own, to get all of the output.
 func TestSecretsAreNotLogged(t *testing.T) {
 	if file, child := os.LookupEnv(secretsFile); child {
 		logSecretPipelines(t, file)

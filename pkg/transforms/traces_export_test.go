@@ -109,7 +109,7 @@ func TestExportTracesBatches(t *testing.T) {
 	k.expect(map[string]int64{"spans_exported": 6, "batches_sent": 4})
 }
 
-// An event that is not a span is counted, and has no other effect.
+// An event that does not become a span is counted, and has no other effect.
 func TestExportTracesCountsWhatIsNoSpan(t *testing.T) {
 	exported := tracetest.NewInMemoryExporter()
 	k := newExportKit(t, ExportTracesParams{}, exported.ExportSpans)
@@ -125,7 +125,7 @@ func TestExportTracesCountsWhatIsNoSpan(t *testing.T) {
 	}
 }
 
-// A retried bundle exports the same spans again, and no others.
+// A retried bundle exports the same spans again and no others.
 func TestExportTracesRetriedBundle(t *testing.T) {
 	exported := tracetest.NewInMemoryExporter()
 	k := newExportKit(t, ExportTracesParams{BatchSize: 2}, exported.ExportSpans)
@@ -143,8 +143,9 @@ func TestExportTracesRetriedBundle(t *testing.T) {
 	}
 }
 
-// Every way in which an exporter fails costs the spans of its batch. Then spans are dropped
-// at once for a pause, which gets longer, and when the exporter works again all is well.
+// However an exporter fails, the spans of its batch are lost. Then spans are dropped at once during
+// a pause, which gets longer with each failure. When the exporter works again, spans are exported
+// again.
 func TestExportTracesFailures(t *testing.T) {
 	for name, fail := range map[string]exporterFunc{
 		"error":  func(context.Context, []sdktrace.ReadOnlySpan) error { return errors.New("refused") },
@@ -205,8 +206,8 @@ type badError struct{}
 
 func (badError) Error() string { panic("this error cannot say what it is") }
 
-// An exporter that ignores its deadline holds up one bundle. While it goes on, there is one
-// call, and the spans of all bundles are dropped at once.
+// An exporter that ignores its deadline delays one bundle. While its call still runs, no other call
+// is made, and the spans of all bundles are dropped at once.
 func TestExportTracesHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
@@ -242,8 +243,8 @@ func TestExportTracesHangs(t *testing.T) {
 	})
 }
 
-// An exporter is given one batch at a time, whatever the bundles of a worker do, and each
-// span is either exported or counted.
+// An exporter gets one batch at a time, whatever the bundles of a worker do, and each span is
+// either exported or counted.
 func TestExportTracesSharedExporter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var at, most, got atomic.Int64
@@ -275,8 +276,8 @@ func TestExportTracesSharedExporter(t *testing.T) {
 	})
 }
 
-// A bundle holds one batch, of a bounded number of spans and bytes. A span that is too large
-// for a batch does not spoil one.
+// A bundle holds one batch, with a bounded number of spans and bytes. A span that is too large for
+// a batch does not affect the other spans.
 func TestExportTracesMemory(t *testing.T) {
 	var largest, spans int
 	k := newExportKit(t, ExportTracesParams{}, func(_ context.Context, batch []sdktrace.ReadOnlySpan) error {
@@ -395,8 +396,8 @@ func forgetSenders(t *testing.T) {
 	})
 }
 
-// The worker's environment chooses the exporter, its protocol and the resource of spans. A
-// mistake in it costs spans, and no bundle.
+// The environment of the worker chooses the exporter, its protocol and the resource of spans. If it
+// has a mistake, spans are lost, but no bundle fails.
 func TestExportTracesEnvironment(t *testing.T) {
 	for name, tt := range map[string]struct {
 		env      map[string]string
@@ -446,7 +447,7 @@ func TestExportTracesEnvironment(t *testing.T) {
 	}
 }
 
-// The real exporters, and a collector that is not there, hold up a bundle for a deadline.
+// If the collector does not exist, the real exporters delay a bundle by one deadline.
 func TestExportTracesNoCollector(t *testing.T) {
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
@@ -555,8 +556,8 @@ func BenchmarkExportTraces(b *testing.B) {
 	})
 }
 
-// An exporter that is slow in every batch, and keeps its deadline, gets a bounded time of a
-// bundle. The next bundle has its own.
+// An exporter that is slow in every batch, and keeps its deadline, gets a bounded time of a bundle.
+// The next bundle has its own time.
 func TestExportTracesSlowInEveryBatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := newExportKit(t, ExportTracesParams{BatchSize: 10}, func(context.Context, []sdktrace.ReadOnlySpan) error {
@@ -596,8 +597,8 @@ func TestExportTracesCancelledBundle(t *testing.T) {
 	})
 }
 
-// The bound of a batch is of what is sent: of many values, and of text that stands in a span
-// twice and gets longer because it is not UTF-8.
+// The bound of a batch counts the bytes that are sent: of many values, and of a text that occurs
+// twice in a span and gets longer because it is not UTF-8.
 func TestExportTracesBatchAsSent(t *testing.T) {
 	n := 500
 	if racedetector.Enabled {
@@ -636,8 +637,8 @@ func TestExportTracesBatchAsSent(t *testing.T) {
 	}
 }
 
-// What is wrong with a variable that holds credentials is said without them, and the
-// exporters, which would log them, are not asked.
+// The error about a variable that holds credentials does not show them. The exporters, which would
+// log them, are not called.
 func TestExportTracesKeepsSecrets(t *testing.T) {
 	for name, tt := range map[string]struct{ variable, value, want string }{
 		"no name":         {"OTEL_EXPORTER_OTLP_HEADERS", "Bearer hunter2", "part 1 of OTEL_EXPORTER_OTLP_HEADERS is not name=value"},
@@ -662,7 +663,7 @@ func TestExportTracesKeepsSecrets(t *testing.T) {
 	}
 }
 
-// What an exporter says of its failure may be any text, and is logged as one that a log takes.
+// The error of an exporter may be any text. It is logged as a text that the log can hold.
 func TestExportTracesFailureText(t *testing.T) {
 	k := newExportKit(t, ExportTracesParams{}, func(context.Context, []sdktrace.ReadOnlySpan) error {
 		return errors.New("refused \xff" + strings.Repeat("x", 10_000))

@@ -20,7 +20,7 @@ import (
 // exportedOnPrism keeps the spans of the pipelines of this file.
 var exportedOnPrism = tracetest.NewInMemoryExporter()
 
-// hangOnPrism is open as long as its exporter hangs.
+// The exporter prism-hangs hangs until hangOnPrism is closed.
 var hangOnPrism = make(chan struct{})
 
 func init() {
@@ -37,8 +37,8 @@ func init() {
 	})
 }
 
-// An agent suspends, is resumed at its deadline, and ends; another fails. What comes out of
-// the pipeline is the same whatever the exporter does, and each span's parent is exported.
+// One agent suspends, is resumed at its deadline and ends, and another agent fails. The outputs of
+// the pipeline are the same whatever the exporter does, and the parent of each span is exported.
 func TestExportTracesOnPrism(t *testing.T) {
 	defer close(hangOnPrism)
 	for _, exporter := range []string{"none", "prism-memory", "prism-hangs", "prism-dies"} {

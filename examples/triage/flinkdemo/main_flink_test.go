@@ -13,8 +13,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// A job that loses a worker in the midst of it prints the summary that the embedded runner
-// prints, and leaves the same outputs and intents.
+// A job that loses a worker while it runs prints the same summary as on the embedded runner, and
+// writes the same outputs and intents.
 func TestDemoPrintsWhatTheReadmeShows(t *testing.T) {
 	t.Setenv("OPENAI_BASE_URL", "")
 	t.Chdir("../../..") // the cluster keeps its jars in the folder of the module

@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-// BenchmarkThroughput compares runners on one cluster: the SDK's, this project's with its
-// defaults, without those of them that cost time, and in batch mode, which is what the SDK's
-// chooses for bounded sources. The time is Flink's own, from the job's creation to its end.
+// BenchmarkThroughput compares runners on one cluster: the SDK's runner, this project's runner with
+// its defaults, without those defaults that cost time, and in batch mode, which the SDK's runner
+// chooses for bounded sources. The time is that of Flink, from the creation of the job to its end.
 func BenchmarkThroughput(b *testing.B) {
 	for _, test := range []struct {
 		kind    string
@@ -49,7 +49,7 @@ func BenchmarkThroughput(b *testing.B) {
 				rate(test.numbers/20, v.flags...)
 			}
 			for i := range b.N {
-				for j := range variants { // each has another place in each round
+				for j := range variants { // each runner has another place in each round
 					v := variants[(i+j)%len(variants)]
 					sums[v.name] += rate(test.numbers, v.flags...)
 				}

@@ -20,8 +20,8 @@ import (
 	"github.com/beamagents/beamagents-go/internal/prismtest"
 )
 
-// Every suspended key of a bounded input gets its timeout: the runner takes no checkpoints
-// of such a job, with which Flink clears the state before its last timers fire.
+// Every suspended key of a bounded input gets its timeout. The runner takes no checkpoints of such
+// a job, because with checkpoints Flink clears the state before its last timers fire.
 func TestDeadlinesOfBoundedInput(t *testing.T) {
 	t.Parallel()
 	r := newRun(t, job{kind: "deadlines", keys: 100})
@@ -48,8 +48,8 @@ func TestDeadlinesOfBoundedInput(t *testing.T) {
 	}
 }
 
-// No worker process stays behind when a job has ended, whatever way it ends, and none
-// listens outside the loopback interface.
+// However a job ends, no worker process remains, and no worker listens outside of the loopback
+// interface.
 func TestNoWorkerStays(t *testing.T) {
 	path, err := program()
 	if err != nil {
@@ -92,7 +92,7 @@ func TestNoWorkerStays(t *testing.T) {
 	}
 }
 
-// The outputs of the examples on Flink are those on Prism.
+// The outputs of the examples on Flink are the same as on Prism.
 func TestExamples(t *testing.T) {
 	for name, sample := range map[string]string{
 		"quickstart": "sample.jsonl", "route": "sample.binpb", "memory": "sample.jsonl", "events": "sample.jsonl",
@@ -112,7 +112,7 @@ func TestExamples(t *testing.T) {
 				err := <-r.done
 				return sortedLines(r.out.Bytes()), err
 			}
-			// One after the other: Prism fails now and then when others use the machine.
+			// One after the other, because Prism fails now and then on a busy machine.
 			want, err := example("prism")
 			for try := 1; err != nil && try < prismtest.Tries && prismtest.Fault(err.Error()); try++ {
 				want, err = example("prism")
@@ -143,7 +143,7 @@ func sortedLines(content []byte) string {
 // durations are measured with the clock of the worker, so they differ from run to run.
 var durations = regexp.MustCompile(`"beam_agents\.(duration|offset)_ms":"[0-9]+",?`)
 
-// compareFolders compares files as sets of lines, since no runner promises an order.
+// compareFolders compares files as sets of lines, because a runner does not promise an order.
 func compareFolders(t *testing.T, want, got string) {
 	t.Helper()
 	names := func(dir string) (all []string) {
@@ -183,8 +183,8 @@ func compareFolders(t *testing.T, want, got string) {
 	}
 }
 
-// With the options that the SDK's runner leaves unset, the same crashes lose elements. It
-// shows that the tests of crashes would see a loss.
+// With the options that the SDK's runner leaves unset, the same crashes lose elements. This shows
+// that the crash tests would notice a loss.
 func TestLossWithoutSafeOptions(t *testing.T) {
 	t.Parallel()
 	r := newRun(t, job{kind: "count", keys: 10, numbers: 600, perBundle: 20, crashes: "count:200:error,count:400:error"})
@@ -198,7 +198,7 @@ func TestLossWithoutSafeOptions(t *testing.T) {
 		}
 	}
 	before := len(r.wrong(r.numbers, false))
-	time.Sleep(3 * time.Second) // a number that is only late would come
+	time.Sleep(3 * time.Second) // a number that is only late would arrive
 	problems := r.wrong(r.numbers, false)
 	if len(problems) == 0 {
 		t.Errorf("nothing was lost (%d problems before)", before)

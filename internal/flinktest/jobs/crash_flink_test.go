@@ -16,7 +16,7 @@ import (
 // fast are the options of the jobs that crash: many checkpoints in a short time.
 var fast = []string{"--flink_checkpoint_interval=700ms"}
 
-// places are random crashes of a step each, of the kinds in turn.
+// places returns a crash of each kind, at a random step and a random number.
 func places(r *rand.Rand, numbers int, kinds []string, steps ...string) string {
 	var all []string
 	for i, kind := range kinds {
@@ -25,8 +25,8 @@ func places(r *rand.Rand, numbers int, kinds []string, steps ...string) string {
 	return strings.Join(all, ",")
 }
 
-// Whatever fails, at whatever place: each number is counted once in the state of its key,
-// once more downstream, and each timer fires once.
+// A worker fails in several ways, at random places. Each number is counted once in the state of its
+// key and once more downstream, and each timer fires once.
 func TestCrashes(t *testing.T) {
 	for _, test := range []struct {
 		kind, environment string
@@ -77,7 +77,7 @@ func TestCrashes(t *testing.T) {
 	}
 }
 
-// A task manager that is killed takes nothing with it but time.
+// When a task manager is killed, the job only takes longer.
 func TestTaskManagerKilled(t *testing.T) {
 	rnd := random(t)
 	r := newRun(t, job{kind: "count", keys: 10, numbers: 700, perBundle: 20})
@@ -97,8 +97,8 @@ func TestTaskManagerKilled(t *testing.T) {
 	r.finish(id)
 }
 
-// A job goes on from a savepoint: with twice the parallelism, with half of it again, and
-// with steps that were inserted before and between the others. Counts and pending timers
+// A job continues from a savepoint with twice the parallelism, then with the first parallelism again,
+// and then with steps that were inserted before and between the others. Counts and pending timers
 // stay.
 func TestSavepoints(t *testing.T) {
 	for _, kind := range []string{"count", "agents"} {
@@ -148,8 +148,8 @@ func hasParallelism(all map[string]int, want int) bool {
 	return false
 }
 
-// Checkpoints go on while agents are slow. A checkpoint waits for the bundle that is open, and
-// for the numbers that were sent before it.
+// Checkpoints continue while agents are slow. A checkpoint waits for the open bundle, and for the
+// numbers that were sent before it.
 func TestCheckpointsOfSlowAgents(t *testing.T) {
 	t.Parallel()
 	r := newRun(t, job{kind: "agents", keys: 40, numbers: 20_000, perBundle: 10, sleepMS: 300})
@@ -157,7 +157,7 @@ func TestCheckpointsOfSlowAgents(t *testing.T) {
 	r.start("PROCESS", fast...)
 	id := r.id()
 	r.waitFor(1)
-	// Those that Flink asks for before the workers have started have failed.
+	// Checkpoints that Flink requested before the workers had started have failed.
 	before, err := r.cluster.REST.Checkpoints(r.ctx, id)
 	if err != nil {
 		t.Fatal(err)
@@ -168,7 +168,7 @@ func TestCheckpointsOfSlowAgents(t *testing.T) {
 		if err := r.cluster.REST.WaitCheckpoints(r.ctx, id, 1); err != nil {
 			t.Fatalf("%v\n%s", err, r.state())
 		}
-		r.waitFor(first + 1) // the agents go on, too
+		r.waitFor(first + 1) // the agents continue, too
 		t.Logf("a checkpoint after %v; %d numbers have come", time.Since(began).Round(time.Millisecond), len(r.tally().times))
 	}
 	if came := len(r.tally().times); came == r.numbers {

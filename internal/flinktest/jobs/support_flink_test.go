@@ -28,7 +28,8 @@ import (
 
 var seedFlag = flag.Uint64("seed", 0, "seed of the places where jobs crash; 0 is another one each time")
 
-// testLimit is the time limit of a test: none takes as long as a tenth of it on an idle machine.
+// testLimit is the time limit of a test. On an idle machine each test takes less than a tenth of
+// it.
 const testLimit = 8 * time.Minute
 
 func TestMain(m *testing.M) {
@@ -36,7 +37,7 @@ func TestMain(m *testing.M) {
 	os.Exit(flinktest.Main(m))
 }
 
-// random is the source of the places of a test. Its seed is in the log of the test.
+// random returns the source of the random places of a test. The log of the test has its seed.
 func random(t *testing.T) *rand.Rand {
 	seed := *seedFlag
 	if seed == 0 {
@@ -71,8 +72,8 @@ type run struct {
 	done    chan error
 }
 
-// newRun makes the folder of a job. In the environment PROCESS the submitter is gone while
-// the job runs; in LOOPBACK it is the worker.
+// newRun makes the folder of a job. In the environment PROCESS the submitter ends while the job
+// runs; in LOOPBACK it is the worker.
 func newRun(t testing.TB, j job) *run {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), testLimit)
@@ -135,7 +136,7 @@ func (r *run) launch(path string, args ...string) {
 	})
 }
 
-// id is the id of the job that was started last. It waits until the job runs.
+// id returns the id of the job that was started last. It waits until the job runs.
 func (r *run) id() string {
 	r.t.Helper()
 	ctx, cancel := context.WithTimeout(r.ctx, 3*time.Minute)
@@ -195,10 +196,10 @@ func (r *run) mark(name string) {
 	}
 }
 
-// tally is what the step downstream has in state.
+// tally is the state of the step downstream.
 type tally struct {
-	times  map[int]int            // how often a number has come
-	counts map[string]map[int]int // by key: how often the c-th has come
+	times  map[int]int            // how often a number has arrived
+	counts map[string]map[int]int // by key: how often its c-th number has arrived
 	timers map[string][2]int      // by key: how often its timer has fired, and with which count
 }
 
@@ -242,7 +243,8 @@ func (r *run) tally() tally {
 	return all
 }
 
-// wrong is what is not exact of the numbers up to n and, if due, of the timers of all keys.
+// wrong returns what differs from an exact count of the numbers up to n and, if due, of the timers
+// of all keys.
 func (r *run) wrong(n int, due bool) (problems []string) {
 	all := r.tally()
 	var lost, doubled []int
@@ -292,7 +294,7 @@ func (r *run) waitFor(numbers int) {
 	}
 }
 
-// waitExact waits until all is exact, or something is more than exact, or the time is up.
+// waitExact waits until every count is exact, until a count is too high, or until the time limit.
 func (r *run) waitExact(numbers int, due bool) {
 	r.t.Helper()
 	for {
@@ -320,7 +322,7 @@ func (r *run) pause() bool {
 	return true
 }
 
-// state is what Flink says of the job.
+// state returns what Flink reports about the job.
 func (r *run) state() string {
 	ctx := context.Background()
 	j, err := r.cluster.REST.Find(ctx, r.name)
@@ -335,8 +337,8 @@ func (r *run) state() string {
 	return text
 }
 
-// finish cancels the job. It would not end by itself: with checkpoints Flink keeps the
-// Impulse open that the source hangs on.
+// finish cancels the job. The job would not end by itself: with checkpoints, Flink keeps the
+// Impulse open on which the source depends.
 func (r *run) finish(id string) {
 	r.t.Helper()
 	if err := r.cluster.REST.Cancel(r.ctx, id); err != nil {
@@ -357,7 +359,7 @@ func (r *run) counters() map[string]int64 {
 	return all
 }
 
-// crashed are the crashes that have happened.
+// crashed returns the crashes that have happened.
 func (r *run) crashed() (places []string) {
 	r.t.Helper()
 	found, err := filepath.Glob(filepath.Join(r.dir, "crashed-*"))

@@ -14,8 +14,8 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 )
 
-// unsafeServer is a job server that hands jobs on without the options that keep elements,
-// as if the SDK's own runner had sent them.
+// unsafeServer is a job server that passes jobs on without the options that prevent the loss of
+// elements, as if the SDK's own runner had sent them.
 type unsafeServer struct {
 	jobpb.UnimplementedJobServiceServer
 	to jobpb.JobServiceClient

@@ -13,8 +13,10 @@
 // fingerprint. It does not contain what varies: the ids of coders and windowing strategies, the
 // order of maps, and the values in DoFns, such as paths and keys.
 //
-// Importing the package adds the flag --fingerprint FILE to package flag. [WriteIfAsked] obeys
-// it, whatever package parses the program's arguments. It needs no runner and starts none.
+// Importing the package adds the flag --fingerprint FILE to package flag. If the program is called
+// with that flag, [WriteIfAsked] writes the fingerprint and ends the program, so the job does not
+// run. Otherwise it does nothing. It finds the flag whatever package parses the program's
+// arguments. It needs no runner and starts none.
 //
 // A runner can add the platform of the job (environment, parallelism, chaining) to the
 // fingerprint, with [RegisterPlatform]. pkg/runners/flink does so for programs that parse their

@@ -4,8 +4,9 @@
 //
 // [Run] calls a function on its own goroutine, because runtime.Goexit would end the caller's
 // goroutine, and reports how the function ended. If there is a time limit, the function's context
-// is cancelled at the limit, and the function has a short time to return. After the limit its
-// results must not be used, even if it returns.
+// is cancelled at the limit, and Run waits for the function once more as long as the limit, but
+// 100 ms at least and 5 s at most. After the limit the results of the function must not be used,
+// even if it returns.
 //
 // # Limits
 //

@@ -11,12 +11,12 @@ import (
 	"github.com/beamagents/beamagents-go/pkg/internal/isolate"
 )
 
-// vicious panics when it is asked what is wrong, with itself.
+// vicious panics with itself in its method Error.
 type vicious struct{}
 
 func (v vicious) Error() string { panic(v) }
 
-// leaving ends the goroutine that asks it what is wrong.
+// leaving ends the goroutine that calls its method Error.
 type leaving struct{}
 
 func (leaving) Error() string { runtime.Goexit(); return "" }
@@ -49,7 +49,7 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// A function that ends because its context does was too slow, each time.
+// A function that ends because its context ends was too slow, each time.
 func TestRunTimedOut(t *testing.T) {
 	for name, end := range map[string]func(){
 		"returns": func() {}, "panics": func() { panic("boom") }, "exits": runtime.Goexit,
@@ -84,7 +84,7 @@ func TestRunCancelled(t *testing.T) {
 	}
 }
 
-// Running counts those that go on, until they end, however they do.
+// Running counts the functions that still run, until they end in any way.
 func TestRunAbandoned(t *testing.T) {
 	release := make(chan struct{})
 	ends := []func(){func() {}, func() { panic("boom") }, runtime.Goexit}
