@@ -280,6 +280,33 @@ func TestDeadletterShowBadData(t *testing.T) {
 	}
 }
 
+// Dead letters in JSON, one on a line, are shown as the encoded ones are.
+func TestDeadletterShowJSON(t *testing.T) {
+	record := &pb.ActivationErrorRecord{EntityKey: []byte("k"), Reason: "activation_error", Detail: `{"code":"failed","error":"boom"}`, EventTimeMs: 5}
+	envelope, err := deadletter.Wrap(record)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = `{"entity_key":"aw==","reason":"activation_error","detail":{"code":"failed","error":"boom"},"event_time_ms":"5"}` + "\n"
+	in := runWith(string(deterministic(t, record)), "decode", "--type", "ActivationErrorRecord").Stdout +
+		runWith(string(deterministic(t, envelope)), "decode", "--type", "AgentEnvelope").Stdout
+	if diff := cmp.Diff(result{0, want + want, ""}, runWith(in, "deadletter", "show")); diff != "" {
+		t.Error(diff)
+	}
+	for text, fault := range map[string]string{
+		`{"entity_key":"aw=="}`:                         "ActivationErrorRecord.reason is empty",
+		`{"entity_key":"aw==","external_event":"eA=="}`: "deadletter: envelope holds no dead letter: ",
+		`{"reason":1}`:                                  "",
+		`{"reason":"r","color":"red"}`:                  "",
+		`{`:                                             "",
+	} {
+		got := runWith(text+"\n"+`{"reason":"r"}`, "deadletter", "show", "--keep-going")
+		if got.Code != 1 || got.Stdout != `{"reason":"r"}`+"\n" || !strings.HasPrefix(got.Stderr, "beamagents: line 1: "+fault) || strings.Count(got.Stderr, "\n") != 1 {
+			t.Errorf("%s: %+v", text, got)
+		}
+	}
+}
+
 func FuzzReadRecord(f *testing.F) {
 	f.Add([]byte("\x12\x01r"))
 	f.Fuzz(func(t *testing.T, frame []byte) {

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -25,7 +27,9 @@ func newDeadletterShow() *cobra.Command {
 		Use:   "show [--delimited] [FILE]",
 		Short: "Print dead letters as JSON",
 		Long: `Print dead letters as JSON, each on one line. The input is one ActivationErrorRecord, or
-one AgentEnvelope that holds it, or with --delimited any number of either.
+one AgentEnvelope that holds it, or with --delimited any number of either. It may also be
+JSON with one of them on each line, as the file dead_letters.jsonl of
+transforms.WriteFolder has them.
 
 A line is what beamagents decode prints of the record, with detail as the object that it
 is, and with the input decoded into a member of its own where that can be done: an
@@ -36,11 +40,7 @@ as plain text stays a text.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return convert(cmd, args, keepGoing, func(c *conversion, in io.Reader) error {
-				return eachFrame(in, delimited, func(p place, frame []byte) error {
-					rec, offset, fault := readRecord(frame)
-					if rec == nil {
-						return c.fault("%s: %s", p.at(offset), fault)
-					}
+				return eachRecord(c, in, delimited, func(rec *pb.ActivationErrorRecord) error {
 					_, err := c.out.Write(append(appendRecord(nil, rec), '\n'))
 					return err
 				})
@@ -49,6 +49,48 @@ as plain text stays a text.`,
 	}
 	addConversionFlags(cmd, &delimited, &keepGoing)
 	return cmd
+}
+
+// eachRecord calls f for each record of the input.
+func eachRecord(c *conversion, in io.Reader, delimited bool, f func(*pb.ActivationErrorRecord) error) error {
+	r := bufio.NewReaderSize(in, 1<<16)
+	if !delimited {
+		first, err := r.Peek(1)
+		if err != nil && !errors.Is(err, io.EOF) {
+			return err
+		}
+		if len(first) > 0 && first[0] == '{' { // an encoded message cannot begin with it
+			return documents(r, true, func(line int, text []byte) error {
+				rec, err := readJSONRecord(text)
+				if err != nil {
+					return c.fault("line %d: %w", line, err)
+				}
+				return f(rec)
+			})
+		}
+	}
+	return eachFrame(r, delimited, func(p place, frame []byte) error {
+		rec, offset, fault := readRecord(frame)
+		if rec == nil {
+			return c.fault("%s: %s", p.at(offset), fault)
+		}
+		return f(rec)
+	})
+}
+
+// readJSONRecord reads a record, or the envelope around a record, from readable JSON.
+func readJSONRecord(text []byte) (*pb.ActivationErrorRecord, error) {
+	rec, env := new(pb.ActivationErrorRecord), new(pb.AgentEnvelope)
+	err := messagejson.ReadReadable(text, rec.ProtoReflect())
+	switch {
+	case err == nil && rec.GetReason() == "":
+		return nil, errors.New("ActivationErrorRecord.reason is empty")
+	case err == nil:
+		return rec, nil
+	case messagejson.ReadReadable(text, env.ProtoReflect()) == nil && env.GetPayload() != nil:
+		return deadletter.Unwrap(env)
+	}
+	return nil, err // of the record, which is the usual case
 }
 
 // readRecord reads a record, or the envelope around a record. If frame has no record, it returns

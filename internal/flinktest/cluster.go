@@ -168,6 +168,9 @@ func (c *Cluster) configure(rpc, rest int) error {
 		"pekko.startup-timeout: 2 min",
 		"pekko.ask.timeout: 60 s",
 		"classloader.resolve-order: parent-first",
+		// The gRPC threads of Beam's jars outlive a job and have its class loader. With the
+		// check, a class that one of them loads first can never be used again.
+		"classloader.check-leaked-classloader: false",
 		"execution.checkpointing.dir: " + fileURL(filepath.Join(c.Dir, "checkpoints")),
 		"state.checkpoints.dir: " + fileURL(filepath.Join(c.Dir, "checkpoints")),
 		"execution.checkpointing.savepoint-dir: " + fileURL(filepath.Join(c.Dir, "savepoints")),
