@@ -38,7 +38,7 @@ type Result[O any] struct {
 
 // Run runs a graph for the trigger of an activation. For an event it starts the graph with the
 // input. For any other trigger it ignores the input and resumes the graph from the snapshot. If
-// the trigger is a deadline or an expiry, every call is answered with "nobody answered".
+// the trigger is a deadline or an expiry, every call is answered with the status EXPIRED.
 //
 // The graph must be compiled with [Store]. An error fails the activation.
 func Run[I, O any](ctx context.Context, act *agent.Activation, graph compose.Runnable[I, O], input I, o Options, opts ...compose.Option) (Result[O], error) {

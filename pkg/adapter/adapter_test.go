@@ -115,12 +115,18 @@ func TestWaiting(t *testing.T) {
 	})
 }
 
-// A timeout answers all calls.
+// A timeout answers all calls. Only of a call that no effector was asked for does the answer
+// say that it was not made.
 func TestExpired(t *testing.T) {
 	r := agenttest.New(t, params(&waiter{}))
 	k := r.Key("a")
-	k.Event([]adapter.Call{{Kind: adapter.ToolCall, Tool: "x"}, {Kind: adapter.Decision, Tool: "y"}})
-	expect(t, r.Wait(24*time.Hour), "0 x: The call was not made: nobody answered in time.; 1 y: The call was not made: nobody answered in time.")
+	out := k.Event([]adapter.Call{
+		{Kind: adapter.ToolCall, Tool: "x"}, {Kind: adapter.Decision, Tool: "y"},
+		{Kind: adapter.ApprovedToolCall, Tool: "pay"}, {Kind: adapter.ApprovedToolCall, Tool: "send"},
+	})
+	k.Approve(out.Intents[2], "alice")
+	const unknown, notMade = "It is not known whether the call was made: no result came in time", "The call was not made: nobody answered in time."
+	expect(t, r.Wait(24*time.Hour), "0 x: "+unknown+"; 1 y: "+notMade+"; 3 send: "+notMade+"; 2 pay: "+unknown) // an approved call waits anew
 }
 
 func TestErrors(t *testing.T) {
@@ -155,6 +161,7 @@ func TestText(t *testing.T) {
 		{adapter.Answer{Approved: true}, "A human approved the call."},
 		{adapter.Answer{}, "The call was not made: it was denied."},
 		{adapter.Answer{Status: pb.ToolResult_EXPIRED}, "The call was not made: nobody answered in time."},
+		{adapter.Answer{Status: pb.ToolResult_EXPIRED, Error: "no result"}, "It is not known whether the call was made: no result"},
 		{adapter.Answer{Status: pb.ToolResult_REJECTED}, "The call was not made: it was denied."},
 		{adapter.Answer{Status: pb.ToolResult_REJECTED, Error: "bad signature"}, "The call failed: bad signature"},
 	} {

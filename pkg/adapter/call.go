@@ -76,7 +76,8 @@ type Answer struct {
 	Status pb.ToolResult_Status `json:"status,omitempty"`
 	// Payload is the payload of the result.
 	Payload []byte `json:"payload,omitempty"`
-	// Error is the error message of the result.
+	// Error is the error message of the result. With the status EXPIRED it is empty if the tool
+	// was not asked for, and otherwise says that the result did not come.
 	Error string `json:"error,omitempty"`
 }
 
@@ -86,6 +87,8 @@ func (a Answer) Text() string {
 	switch {
 	case a.Status == pb.ToolResult_OK:
 		return string(a.Payload)
+	case a.Status == pb.ToolResult_EXPIRED && a.Error != "":
+		return "It is not known whether the call was made: " + a.Error
 	case a.Status == pb.ToolResult_EXPIRED:
 		return "The call was not made: nobody answered in time."
 	case a.Status == pb.ToolResult_STATUS_UNSPECIFIED && a.Approved:

@@ -62,7 +62,11 @@ func (w *Waiting) Answer(act *agent.Activation) ([]Answered, error) {
 	case agent.Expired, agent.TimedOut:
 		all := make([]Answered, len(*w))
 		for i, wait := range *w {
-			all[i] = Answered{wait.ID, wait.Call, Answer{Approved: wait.Approved, Status: pb.ToolResult_EXPIRED}}
+			answer := Answer{Approved: wait.Approved, Status: pb.ToolResult_EXPIRED}
+			if wait.Call.Kind == ToolCall || wait.Call.Kind == ApprovedToolCall && wait.Approved {
+				answer.Error = "no result came in time" // an effector may have made the call
+			}
+			all[i] = Answered{wait.ID, wait.Call, answer}
 		}
 		*w = nil
 		return all, nil
