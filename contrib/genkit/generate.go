@@ -96,8 +96,8 @@ func Migrate(from []byte, rewrite func([]*ai.Message) ([]*ai.Message, error)) ([
 
 // Generate runs a generation for the trigger of an activation. For an event it starts with the
 // messages. For any other trigger it ignores the messages and continues with those of the
-// snapshot. If the trigger is a deadline or an expiry, every call is answered with "nobody
-// answered". The options name the model and the tools. An error fails the activation.
+// snapshot. If the trigger is a deadline or an expiry, every call is answered with the status
+// EXPIRED. The options name the model and the tools. An error fails the activation.
 func Generate(ctx context.Context, act *agent.Activation, g *genkit.Genkit, messages []*ai.Message, o Options, opts ...ai.GenerateOption) (Result, error) {
 	var res Result
 	if o.Timeout < time.Millisecond {

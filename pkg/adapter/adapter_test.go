@@ -3,6 +3,7 @@ package adapter_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -13,6 +14,7 @@ import (
 	"github.com/beamagents/beamagents-go/pkg/adapter"
 	"github.com/beamagents/beamagents-go/pkg/agent"
 	"github.com/beamagents/beamagents-go/pkg/agenttest"
+	"github.com/beamagents/beamagents-go/pkg/intent"
 	pb "github.com/beamagents/beamagents-go/proto/beam_agents/v1"
 )
 
@@ -129,6 +131,18 @@ func TestExpired(t *testing.T) {
 	expect(t, r.Wait(24*time.Hour), "0 x: "+unknown+"; 1 y: "+notMade+"; 3 send: "+notMade+"; 2 pay: "+unknown) // an approved call waits anew
 }
 
+// An effector that gets an expired intent does not run the tool, and says so.
+func TestExpiredResult(t *testing.T) {
+	k := agenttest.New(t, params(&waiter{})).Key("a")
+	out := k.Event([]adapter.Call{{Kind: adapter.ToolCall, Tool: "x"}, {Kind: adapter.ApprovedToolCall, Tool: "pay"}})
+	result := func(in *pb.ToolIntent) agenttest.Result {
+		r := intent.ExpiredResult(in, in.GetExpiresAtMs())
+		return k.Answer(in, r.GetStatus(), errors.New(r.GetErrorMessage()))
+	}
+	expect(t, result(out.Intents[0]), "0 x: The call was not made: nobody answered in time.")
+	expect(t, result(k.Approve(out.Intents[1], "alice").Intent("pay")), "1 pay: The call was not made: nobody answered in time.")
+}
+
 func TestErrors(t *testing.T) {
 	for event, want := range map[string]string{
 		`[{"kind":"tool","tool":"x","args":[]}]`:          "they must be a JSON object",
@@ -161,7 +175,8 @@ func TestText(t *testing.T) {
 		{adapter.Answer{Approved: true}, "A human approved the call."},
 		{adapter.Answer{}, "The call was not made: it was denied."},
 		{adapter.Answer{Status: pb.ToolResult_EXPIRED}, "The call was not made: nobody answered in time."},
-		{adapter.Answer{Status: pb.ToolResult_EXPIRED, Error: "no result"}, "It is not known whether the call was made: no result"},
+		{adapter.Answer{Status: pb.ToolResult_EXPIRED, Unknown: true, Error: "no result"}, "It is not known whether the call was made: no result"},
+		{adapter.Answer{Status: pb.ToolResult_EXPIRED, Error: "intent expired at 5"}, "The call was not made: nobody answered in time."},
 		{adapter.Answer{Status: pb.ToolResult_REJECTED}, "The call was not made: it was denied."},
 		{adapter.Answer{Status: pb.ToolResult_REJECTED, Error: "bad signature"}, "The call failed: bad signature"},
 	} {

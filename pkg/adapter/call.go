@@ -76,9 +76,12 @@ type Answer struct {
 	Status pb.ToolResult_Status `json:"status,omitempty"`
 	// Payload is the payload of the result.
 	Payload []byte `json:"payload,omitempty"`
-	// Error is the error message of the result. With the status EXPIRED it is empty if the tool
-	// was not asked for, and otherwise says that the result did not come.
+	// Error is the error message of the result.
 	Error string `json:"error,omitempty"`
+	// Unknown reports that the intent of the call was staged and that no result came in time, so
+	// the call may have been made. The status is EXPIRED then. The effector of an expired intent
+	// does not make the call: its result has the status EXPIRED, and Unknown is false.
+	Unknown bool `json:"unknown,omitempty"`
 }
 
 // Text returns the answer as text for a model: the payload, or a sentence that says what
@@ -87,7 +90,7 @@ func (a Answer) Text() string {
 	switch {
 	case a.Status == pb.ToolResult_OK:
 		return string(a.Payload)
-	case a.Status == pb.ToolResult_EXPIRED && a.Error != "":
+	case a.Unknown:
 		return "It is not known whether the call was made: " + a.Error
 	case a.Status == pb.ToolResult_EXPIRED:
 		return "The call was not made: nobody answered in time."

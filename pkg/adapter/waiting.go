@@ -64,7 +64,7 @@ func (w *Waiting) Answer(act *agent.Activation) ([]Answered, error) {
 		for i, wait := range *w {
 			answer := Answer{Approved: wait.Approved, Status: pb.ToolResult_EXPIRED}
 			if wait.Call.Kind == ToolCall || wait.Call.Kind == ApprovedToolCall && wait.Approved {
-				answer.Error = "no result came in time" // an effector may have made the call
+				answer.Unknown, answer.Error = true, "no result came in time"
 			}
 			all[i] = Answered{wait.ID, wait.Call, answer}
 		}
