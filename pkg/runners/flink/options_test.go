@@ -10,6 +10,7 @@ import (
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/core/state"
 	pipepb "github.com/apache/beam/sdks/v2/go/pkg/beam/model/pipeline_v1"
 	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/proto"
 )
 
 func wantError(t *testing.T, err error, want string) {
@@ -168,6 +169,23 @@ func TestRefusedPipelines(t *testing.T) {
 }
 
 // Pipelines of other SDKs have cells that the Go SDK does not have.
+// The workers of another language do not have the fault of the Go SDK's workers.
+func TestTimerFamiliesOfAnotherLanguage(t *testing.T) {
+	p := marshalled(t, func(s beam.Scope) { beam.ParDo(s, newFamilies(), keyed(s)) })
+	step := stepNamed(t, p, "runnerFamiliesFn")
+	payload, err := parDo(step)
+	if err != nil {
+		t.Fatal(err)
+	}
+	payload.DoFn.Urn = "beam:dofn:javasdk:0.1"
+	if step.Spec.Payload, err = proto.Marshal(payload); err != nil {
+		t.Fatal(err)
+	}
+	if err := new(Options).check(p); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestUnsupportedState(t *testing.T) {
 	for want, spec := range map[string]*pipepb.StateSpec{
 		"a multimap":         {Spec: &pipepb.StateSpec_MultimapSpec{}},
