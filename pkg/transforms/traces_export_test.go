@@ -691,8 +691,17 @@ func TestOTLPExporter(t *testing.T) {
 	} {
 		t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", tt.endpoint)
 		t.Setenv("OTEL_EXPORTER_OTLP_PROTOCOL", tt.protocol)
+		t.Setenv("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "")
 		if got, then := OTLPExporter(tt.wanted), os.Getenv("OTEL_EXPORTER_OTLP_ENDPOINT"); got != tt.exporter || then != tt.then {
 			t.Errorf("%s: the exporter %s and the endpoint %q, want %s and %q", name, got, then, tt.exporter, tt.then)
+		}
+	}
+	for protocol, want := range map[string]string{"grpc": "http://localhost:4317", "http/protobuf": "http://localhost:4318"} {
+		t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "")
+		t.Setenv("OTEL_EXPORTER_OTLP_PROTOCOL", map[string]string{"grpc": "http/protobuf", "http/protobuf": "grpc"}[protocol])
+		t.Setenv("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", protocol)
+		if OTLPExporter(true); os.Getenv("OTEL_EXPORTER_OTLP_ENDPOINT") != want {
+			t.Errorf("%s for traces: the endpoint %q, want %q", protocol, os.Getenv("OTEL_EXPORTER_OTLP_ENDPOINT"), want)
 		}
 	}
 }

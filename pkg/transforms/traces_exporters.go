@@ -32,10 +32,17 @@ const (
 )
 
 const (
-	endpointVariable = "OTEL_EXPORTER_OTLP_ENDPOINT"
-	protocolVariable = "OTEL_EXPORTER_OTLP_PROTOCOL"
-	grpcProtocol     = "grpc"
+	endpointVariable       = "OTEL_EXPORTER_OTLP_ENDPOINT"
+	protocolVariable       = "OTEL_EXPORTER_OTLP_PROTOCOL"
+	tracesProtocolVariable = "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL"
+	grpcProtocol           = "grpc"
+	httpProtocol           = "http/protobuf"
 )
+
+// otlpProtocol returns the protocol of the exporter "otlp".
+func otlpProtocol() string {
+	return cmp.Or(os.Getenv(tracesProtocolVariable), os.Getenv(protocolVariable), httpProtocol)
+}
 
 // exporters maps a name to the function that makes the exporter.
 var exporters = struct {
@@ -81,9 +88,10 @@ func exporterRegistered(name string) bool {
 //
 // It returns "otlp" if OTEL_EXPORTER_OTLP_ENDPOINT is set or wanted is true, and "none"
 // otherwise. If wanted is true and the variable is not set, OTLPExporter sets it to a collector on
-// this machine, without TLS: http://localhost:4318, or http://localhost:4317 if
-// OTEL_EXPORTER_OTLP_PROTOCOL is grpc. Only workers in this process see that, such as those
-// of the embedded runner; other workers have an environment of their own.
+// this machine, without TLS: http://localhost:4318, or http://localhost:4317 if the protocol is
+// grpc. The protocol is that of OTEL_EXPORTER_OTLP_TRACES_PROTOCOL, or else of
+// OTEL_EXPORTER_OTLP_PROTOCOL. Only workers in this process see that, such as those of the
+// embedded runner; other workers have an environment of their own.
 func OTLPExporter(wanted bool) string {
 	switch {
 	case os.Getenv(endpointVariable) != "":
@@ -92,7 +100,7 @@ func OTLPExporter(wanted bool) string {
 		return noExporter
 	}
 	url := "http://localhost:4318"
-	if os.Getenv(protocolVariable) == grpcProtocol {
+	if otlpProtocol() == grpcProtocol {
 		url = "http://localhost:4317"
 	}
 	if err := os.Setenv(endpointVariable, url); err != nil {
@@ -107,14 +115,13 @@ func newOTLPExporter(ctx context.Context) (sdktrace.SpanExporter, error) {
 	if err := checkSecrets(); err != nil {
 		return nil, err
 	}
-	const traces, all = "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", protocolVariable
-	switch protocol := cmp.Or(os.Getenv(traces), os.Getenv(all), "http/protobuf"); protocol {
-	case "http/protobuf":
+	switch protocol := otlpProtocol(); protocol {
+	case httpProtocol:
 		return otlptracehttp.New(ctx)
 	case grpcProtocol:
 		return otlptracegrpc.New(ctx)
 	default:
-		return nil, fmt.Errorf("%s or %s is %q; use http/protobuf or grpc", traces, all, protocol)
+		return nil, fmt.Errorf("%s or %s is %q; use http/protobuf or grpc", tracesProtocolVariable, protocolVariable, protocol)
 	}
 }
 
