@@ -663,7 +663,8 @@ func TestExportTracesKeepsSecrets(t *testing.T) {
 	}
 }
 
-// The error of an exporter may be any text. It is logged as a text that the log can hold.
+// The error of an exporter may be any text, such as the answer of a collector. It is logged on one
+// line, which a terminal may show.
 func TestExportTracesFailureText(t *testing.T) {
 	k := newExportKit(t, ExportTracesParams{}, func(context.Context, []sdktrace.ReadOnlySpan) error {
 		return errors.New("refused \xff" + strings.Repeat("x", 10_000))
@@ -671,6 +672,13 @@ func TestExportTracesFailureText(t *testing.T) {
 	_, err := k.fn.sender.send(k.ctx, time.Second, nil)
 	if err == nil || !utf8.ValidString(err.Error()) || len(err.Error()) > 600 {
 		t.Errorf("%.700q", fmt.Sprint(err))
+	}
+	k = newExportKit(t, ExportTracesParams{}, func(context.Context, []sdktrace.ReadOnlySpan) error {
+		return errors.New("503: \x1b[2J\n2026/01/01 forged \u202eé")
+	})
+	const want = `: 503: \x1b[2J\n2026/01/01 forged \u202eé`
+	if _, err := k.fn.sender.send(k.ctx, time.Second, nil); err == nil || !strings.HasSuffix(err.Error(), want) {
+		t.Errorf("%q, want the end %q", fmt.Sprint(err), want)
 	}
 }
 

@@ -21,6 +21,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/resource"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 
+	"github.com/beamagents/beamagents-go/internal/terminaltext"
 	"github.com/beamagents/beamagents-go/pkg/internal/isolate"
 )
 
@@ -288,7 +289,7 @@ func (s *spanSender) send(ctx context.Context, limit time.Duration, batch []sdkt
 	if parent.Err() == nil { // a cancelled bundle says nothing about the exporter
 		s.pause()
 	}
-	return true, fmt.Errorf("exporter %q: %.500s", s.name, strings.ToValidUTF8(text, "\ufffd"))
+	return true, fmt.Errorf("exporter %q: %.500s", s.name, terminaltext.Line(text))
 }
 
 // pause begins a pause, twice as long for each failure in a row. The caller holds the lock.
