@@ -296,6 +296,8 @@ func TestDeadletterShowJSON(t *testing.T) {
 	for text, fault := range map[string]string{
 		`{"entity_key":"aw=="}`:                         "ActivationErrorRecord.reason is empty",
 		`{"entity_key":"aw==","external_event":"eA=="}`: "deadletter: envelope holds no dead letter: ",
+		`{"entity_key":"aw==","external_event":"e"}`:    "external_event: a text that does not fit",
+		`{"reason":"r","event_time_ms":"soon"}`:         "event_time_ms: ",
 		`{"reason":1}`:                                  "",
 		`{"reason":"r","color":"red"}`:                  "",
 		`{`:                                             "",

@@ -78,7 +78,8 @@ func eachRecord(c *conversion, in io.Reader, delimited bool, f func(*pb.Activati
 	})
 }
 
-// readJSONRecord reads a record, or the envelope around a record, from readable JSON.
+// readJSONRecord reads a record, or the envelope around a record, from readable JSON. If text is
+// neither, the error is that of the message of which more was read.
 func readJSONRecord(text []byte) (*pb.ActivationErrorRecord, error) {
 	rec, env := new(pb.ActivationErrorRecord), new(pb.AgentEnvelope)
 	err := messagejson.ReadReadable(text, rec.ProtoReflect())
@@ -87,10 +88,16 @@ func readJSONRecord(text []byte) (*pb.ActivationErrorRecord, error) {
 		return nil, errors.New("ActivationErrorRecord.reason is empty")
 	case err == nil:
 		return rec, nil
-	case messagejson.ReadReadable(text, env.ProtoReflect()) == nil && env.GetPayload() != nil:
+	}
+	envErr := messagejson.ReadReadable(text, env.ProtoReflect())
+	if envErr == nil && env.GetPayload() != nil {
 		return deadletter.Unwrap(env)
 	}
-	return nil, err // of the record, which is the usual case
+	ofRecord, _ := errors.AsType[*messagejson.Error](err)
+	if ofEnvelope, ok := errors.AsType[*messagejson.Error](envErr); ok && ofEnvelope.Offset > ofRecord.Offset {
+		return nil, envErr
+	}
+	return nil, err
 }
 
 // readRecord reads a record, or the envelope around a record. If frame has no record, it returns
