@@ -63,7 +63,7 @@ func (w *Waiting) Answer(act *agent.Activation) ([]Answered, error) {
 		all := make([]Answered, len(*w))
 		for i, wait := range *w {
 			answer := Answer{Approved: wait.Approved, Status: pb.ToolResult_EXPIRED}
-			if wait.Call.Kind == ToolCall || wait.Call.Kind == ApprovedToolCall && wait.Approved {
+			if wait.Kind == ToolCall || wait.Kind == ApprovedToolCall && wait.Approved {
 				answer.Error = "no result came in time" // an effector may have made the call
 			}
 			all[i] = Answered{wait.ID, wait.Call, answer}
