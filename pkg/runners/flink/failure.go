@@ -87,6 +87,29 @@ func printable(text string) string {
 	return text
 }
 
+// forTerminal returns err, with a text that is fit for a terminal. The text may have names of steps
+// and what the job server and the cluster answer.
+func forTerminal(err error) error {
+	if err == nil {
+		return nil
+	}
+	text := terminaltext.Lines(err.Error())
+	if text == err.Error() {
+		return err
+	}
+	return &terminalError{err, text}
+}
+
+// terminalError is err with another text.
+type terminalError struct {
+	err  error
+	text string
+}
+
+func (e *terminalError) Error() string { return e.text }
+
+func (e *terminalError) Unwrap() error { return e.err }
+
 // keepTrace writes the messages to a file that only the current user can read.
 func keepTrace(id string, messages []string) string {
 	name := unsafeInName.ReplaceAllString(id, "_")

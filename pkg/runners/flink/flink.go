@@ -61,6 +61,11 @@ func Execute(ctx context.Context, p *beam.Pipeline) (beam.PipelineResult, error)
 // when the job has ended, or with Async when the job is submitted. If ctx ends first, Run cancels
 // the job. If the job fails, the error is a *JobError.
 func Run(ctx context.Context, p *beam.Pipeline, o Options) (beam.PipelineResult, error) {
+	result, err := o.run(ctx, p)
+	return result, forTerminal(err)
+}
+
+func (o *Options) run(ctx context.Context, p *beam.Pipeline) (beam.PipelineResult, error) {
 	if !beam.Initialized() {
 		return nil, errors.New("the program has not called beam.Init: call it at the start of main, before the pipeline is built")
 	}

@@ -15,6 +15,8 @@ import (
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/core/util/hooks"
 	jobpb "github.com/apache/beam/sdks/v2/go/pkg/beam/model/jobmanagement_v1"
 	pipepb "github.com/apache/beam/sdks/v2/go/pkg/beam/model/pipeline_v1"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/prototext"
 )
 
@@ -90,6 +92,19 @@ func TestRefusedPipelineIsNotSubmitted(t *testing.T) {
 	if f.prepared != nil {
 		t.Error("the job server has the pipeline")
 	}
+}
+
+// An error of the job server, or one with the name of a step, may have any text.
+func TestErrorsAreForATerminal(t *testing.T) {
+	f := startFakeJobs(t)
+	f.refuse = status.Error(codes.Internal, "no \x1b[2J\u202ecoder\nin A")
+	_, _, err := submitted(t, f, bounded, func(*Options) {})
+	wantError(t, err, "no \ufffd[2J\ufffdcoder\nin A")
+	if status.Code(err) != codes.Internal {
+		t.Errorf("the code of %v is lost", err)
+	}
+	_, _, err = submitted(t, f, func(s beam.Scope) { beam.ParDo(s.Scope("A\x1b[2J"), newFamilies(), keyed(s)) }, func(*Options) {})
+	wantError(t, err, "step A\ufffd[2J/flink.runnerFamiliesFn has")
 }
 
 func TestAsyncDoesNotWait(t *testing.T) {
