@@ -14,7 +14,7 @@ WHOLE := Allocations|EventsProjectMemory|MemoIsBounded|RepeatedElements|RawCells
 WHOLE_PACKAGES := ./cmd/beamagents ./pkg/activation ./pkg/canonjson ./pkg/coders ./pkg/intent ./pkg/modelcall ./pkg/state ./pkg/transforms
 # A program with the race detector sleeps for a second when it exits, unless it is told
 # otherwise. The tests start hundreds of programs.
-export GORACE := atexit_sleep_ms=50
+export GORACE ?= atexit_sleep_ms=50
 
 .PHONY: help
 help: ## List the targets.
