@@ -59,7 +59,7 @@ func eachRecord(c *conversion, in io.Reader, delimited bool, f func(*pb.Activati
 		if err != nil && !errors.Is(err, io.EOF) {
 			return err
 		}
-		if len(first) > 0 && first[0] == '{' { // an encoded message cannot begin with it
+		if len(first) > 0 && first[0] == '{' { // no message of the schema begins with it
 			return documents(r, true, func(line int, text []byte) error {
 				rec, err := readJSONRecord(text)
 				if err != nil {

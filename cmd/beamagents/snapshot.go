@@ -82,7 +82,7 @@ func eachSnapshot(c *conversion, in io.Reader, delimited bool, f func(*pb.StateS
 			return nil
 		case err != nil:
 			return err
-		case first[0] == '{': // an encoded message cannot begin with it
+		case first[0] == '{': // no message of the schema begins with it
 			return documents(r, true, func(line int, text []byte) error {
 				m := new(pb.StateSnapshot)
 				if err := messagejson.ReadReadable(text, m.ProtoReflect()); err != nil {
