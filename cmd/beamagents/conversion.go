@@ -42,6 +42,37 @@ func convert(cmd *cobra.Command, args []string, keepGoing bool, f func(*conversi
 	return in.noteEmpty(cmd, flush(c.out, err))
 }
 
+// eachMessage calls f for each message of the input: of each line if the input is JSON, and
+// otherwise of each frame. For a bad frame fromFrame returns the offset of the fault and what is
+// wrong.
+func eachMessage[M any](c *conversion, in io.Reader, delimited bool, fromJSON func(text []byte) (M, error),
+	fromFrame func(frame []byte) (m M, offset int, fault string), f func(M) error,
+) error {
+	r := bufio.NewReaderSize(in, 1<<16)
+	if !delimited {
+		first, err := r.Peek(1)
+		if err != nil && !errors.Is(err, io.EOF) {
+			return err
+		}
+		if string(first) == "{" { // no message of the schema begins with it
+			return documents(r, true, func(line int, text []byte) error {
+				m, err := fromJSON(text)
+				if err != nil {
+					return c.fault("line %d: %w", line, err)
+				}
+				return f(m)
+			})
+		}
+	}
+	return eachFrame(r, delimited, func(p place, frame []byte) error {
+		m, offset, fault := fromFrame(frame)
+		if fault != "" {
+			return c.fault("%s: %s", p.at(offset), fault)
+		}
+		return f(m)
+	})
+}
+
 // fault handles a bad message: it ends the run, or reports the message and lets the run continue.
 func (c *conversion) fault(format string, args ...any) error {
 	err := fmt.Errorf(format, args...)

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
 	"io"
@@ -40,7 +39,7 @@ as plain text stays a text.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return convert(cmd, args, keepGoing, func(c *conversion, in io.Reader) error {
-				return eachRecord(c, in, delimited, func(rec *pb.ActivationErrorRecord) error {
+				return eachMessage(c, in, delimited, readJSONRecord, readRecord, func(rec *pb.ActivationErrorRecord) error {
 					_, err := c.out.Write(append(appendRecord(nil, rec), '\n'))
 					return err
 				})
@@ -49,33 +48,6 @@ as plain text stays a text.`,
 	}
 	addConversionFlags(cmd, &delimited, &keepGoing)
 	return cmd
-}
-
-// eachRecord calls f for each record of the input.
-func eachRecord(c *conversion, in io.Reader, delimited bool, f func(*pb.ActivationErrorRecord) error) error {
-	r := bufio.NewReaderSize(in, 1<<16)
-	if !delimited {
-		first, err := r.Peek(1)
-		if err != nil && !errors.Is(err, io.EOF) {
-			return err
-		}
-		if len(first) > 0 && first[0] == '{' { // no message of the schema begins with it
-			return documents(r, true, func(line int, text []byte) error {
-				rec, err := readJSONRecord(text)
-				if err != nil {
-					return c.fault("line %d: %w", line, err)
-				}
-				return f(rec)
-			})
-		}
-	}
-	return eachFrame(r, delimited, func(p place, frame []byte) error {
-		rec, offset, fault := readRecord(frame)
-		if rec == nil {
-			return c.fault("%s: %s", p.at(offset), fault)
-		}
-		return f(rec)
-	})
 }
 
 // readJSONRecord reads a record, or the envelope around a record, from readable JSON. If text is

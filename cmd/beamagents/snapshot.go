@@ -76,30 +76,23 @@ a snapshot, one object on each line, with JSON in a value shown as what it is.`,
 // eachSnapshot calls f for each snapshot of the input, which may be empty.
 func eachSnapshot(c *conversion, in io.Reader, delimited bool, f func(*pb.StateSnapshot) error) error {
 	r := bufio.NewReaderSize(in, 1<<16)
-	if !delimited {
-		switch first, err := r.Peek(1); {
-		case errors.Is(err, io.EOF):
-			return nil
-		case err != nil:
-			return err
-		case first[0] == '{': // no message of the schema begins with it
-			return documents(r, true, func(line int, text []byte) error {
-				m := new(pb.StateSnapshot)
-				if err := messagejson.ReadReadable(text, m.ProtoReflect()); err != nil {
-					return c.fault("line %d: %w", line, err)
-				}
-				return f(m)
-			})
-		}
+	switch _, err := r.Peek(1); {
+	case errors.Is(err, io.EOF):
+		return nil
+	case err != nil:
+		return err
 	}
-	return eachFrame(r, delimited, func(p place, frame []byte) error {
+	fromJSON := func(text []byte) (*pb.StateSnapshot, error) {
 		m := new(pb.StateSnapshot)
+		return m, messagejson.ReadReadable(text, m.ProtoReflect())
+	}
+	return eachMessage(c, r, delimited, fromJSON, func(frame []byte) (m *pb.StateSnapshot, offset int, fault string) {
+		m = new(pb.StateSnapshot)
 		if proto.Unmarshal(frame, m) != nil {
-			offset, fault := deadletter.Locate(frame, m)
-			return c.fault("%s: %s", p.at(offset), fault)
+			offset, fault = deadletter.Locate(frame, m)
 		}
-		return f(m)
-	})
+		return m, offset, fault
+	}, f)
 }
 
 // appendSnapshots returns a function that appends snapshots as text, with empty lines between
